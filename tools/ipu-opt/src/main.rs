@@ -1,0 +1,2 @@
+//! ipu-opt
+fn main() {}

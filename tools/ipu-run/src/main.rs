@@ -1,0 +1,2 @@
+//! ipu-run
+fn main() {}
