@@ -10,11 +10,12 @@ use crate::table::Mode;
 use super::cursor::{Cursor, Number};
 use super::error::AsmErrorKind;
 use super::expr::{Expr, parse};
+use super::finish::data_value;
 use super::macros::{MAX_EXPANSION, Macro, split_args, substitute};
 use super::sections::{Build, Pending, default_flags};
 use super::select::similar;
 use super::source::Frame;
-use super::state::{Condition, Result, State, data_value};
+use super::state::{Condition, Result, State};
 
 /// Largest alignment.
 const MAX_ALIGN: i64 = 1 << 16;

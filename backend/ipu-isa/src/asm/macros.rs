@@ -30,6 +30,19 @@ pub(crate) struct Macro {
 
 /// Splits at commas outside parentheses, braces and quotes; trims.
 pub(crate) fn split_args(text: &str) -> Vec<&str> {
+    pieces(text, false)
+        .into_iter()
+        .map(|(start, end)| text[start..end].trim())
+        .collect()
+}
+
+fn is_operator(c: char) -> bool {
+    "+-*/%&|^<>=!~".contains(c)
+}
+
+/// The places of the arguments in `text`. With `blanks`, blanks separate them
+/// too, except around operators.
+fn pieces(text: &str, blanks: bool) -> Vec<(usize, usize)> {
     let mut out = Vec::new();
     let (mut depth, mut start, mut quote) = (0i32, 0, false);
     for (at, c) in text.char_indices() {
@@ -39,15 +52,27 @@ pub(crate) fn split_args(text: &str) -> Vec<&str> {
             '(' | '{' | '[' => depth += 1,
             ')' | '}' | ']' => depth -= 1,
             ',' if depth <= 0 => {
-                out.push(text[start..at].trim());
+                out.push((start, at));
                 start = at + 1;
+            }
+            _ if blanks && depth <= 0 && c.is_whitespace() => {
+                let before = text[start..at].trim();
+                let after = text[at..].trim_start();
+                let joins = |c: char| c == ',' || is_operator(c);
+                if !before.is_empty()
+                    && !before.ends_with(is_operator)
+                    && !after.is_empty()
+                    && !after.starts_with(joins)
+                {
+                    out.push((start, at));
+                    start = at + c.len_utf8();
+                }
             }
             _ => {}
         }
     }
-    let last = text[start..].trim();
-    if !last.is_empty() || !out.is_empty() {
-        out.push(last);
+    if !text[start..].trim().is_empty() || !out.is_empty() {
+        out.push((start, text.len()));
     }
     out
 }
@@ -116,8 +141,8 @@ impl Macro {
     /// The body with the arguments of one call in place. `count` is `\@`.
     pub(crate) fn expand(&self, text: &str, count: u64) -> Result<Rc<[Line]>> {
         let mut values: Vec<Option<String>> = vec![None; self.parameters.len()];
-        let args = split_args(text);
-        for (at, arg) in args.iter().enumerate() {
+        for (at, (start, end)) in pieces(text, true).into_iter().enumerate() {
+            let arg = text[start..end].trim();
             let named = arg.split_once('=').and_then(|(name, value)| {
                 let p = self.parameters.iter().position(|p| p.name == name.trim())?;
                 (!value.starts_with('=')).then_some((p, value.trim()))
@@ -125,7 +150,7 @@ impl Macro {
             match (named, self.parameters.get(at)) {
                 (Some((p, value)), _) => values[p] = Some(unquote(value).to_string()),
                 (None, Some(p)) if p.vararg => {
-                    values[at] = Some(args[at..].join(", "));
+                    values[at] = Some(text[start..].trim().to_string());
                     break;
                 }
                 (None, Some(_)) => {
@@ -240,6 +265,19 @@ mod tests {
         assert_eq!(
             expand("m a:vararg", "\\a", "1, 2, 3").as_deref(),
             Ok("1, 2, 3")
+        );
+        assert_eq!(
+            expand("m a:vararg", "\\a", "1 2,  3").as_deref(),
+            Ok("1 2,  3")
+        );
+        let list = "\\a|\\b|\\c";
+        assert_eq!(
+            expand("m a b c", list, "half  1 + 2 (x, y)").as_deref(),
+            Ok("half|1 + 2|(x, y)")
+        );
+        assert_eq!(
+            expand("m a b c", list, "1 , -2 \"x y\"").as_deref(),
+            Ok("1|-2|x y")
         );
         assert_eq!(expand("m", "\\z", "").as_deref(), Ok("\\z"));
     }

@@ -26,6 +26,7 @@ mod cursor;
 mod directives;
 mod error;
 mod expr;
+mod finish;
 mod macros;
 mod operand;
 mod sections;

@@ -287,6 +287,7 @@ fn sections_and_symbols() {
     assert_eq!(o.symbol("v").unwrap().place, SymbolPlace::Absolute(5));
     assert_eq!(o.symbol("late").unwrap().place, SymbolPlace::Undefined);
     assert_eq!(o.symbol("g").unwrap().binding, Binding::Local);
+    assert!(error(".globl v\nx: nop\n.set v, x - 100").contains("neither a number"));
     assert_eq!(
         error(".popsection"),
         "1:1: `.popsection` without its opening directive"
