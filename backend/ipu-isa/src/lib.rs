@@ -17,7 +17,10 @@
 //! assert_eq!(ipu_isa::encode(d.format, &[1, 2, 3]), Ok(0x44203011));
 //! ```
 
+pub mod asm;
 mod codec;
+pub mod link;
+pub mod object;
 mod opcode;
 #[cfg(test)]
 mod opcode_tests;
