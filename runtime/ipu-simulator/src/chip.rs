@@ -196,8 +196,7 @@ impl Chip {
             Chip::checked(tile, address, bytes.len())?;
             tile.memory.write_bytes(address, head);
             for (i, page) in pages.iter().enumerate() {
-                tile.memory
-                    .share_page(body + (i * PAGE_BYTES) as u32, page);
+                tile.memory.share_page(body + (i * PAGE_BYTES) as u32, page);
             }
             let end = body + (pages.len() * PAGE_BYTES) as u32;
             if !tail.is_empty() {

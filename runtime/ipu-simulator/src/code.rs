@@ -173,10 +173,31 @@ fn unit_of(format: &Format) -> Unit {
         };
     }
     match format.opcode {
-        O::And | O::Andc | O::And64 | O::Andc64 | O::Or | O::Or64 | O::Not | O::Not64 | O::Xor
-        | O::Xnor | O::Roll16 | O::Roll8l | O::Roll8r | O::Roll32 | O::Sort4x16hi
-        | O::Sort4x16lo | O::Sort4x32hi | O::Sort4x32lo | O::Shuf8x8hi | O::Shuf8x8lo
-        | O::Sort8x8hi | O::Sort8x8lo | O::Sort8 | O::Swap8 | O::Setzi => Unit::AuxInteger,
+        O::And
+        | O::Andc
+        | O::And64
+        | O::Andc64
+        | O::Or
+        | O::Or64
+        | O::Not
+        | O::Not64
+        | O::Xor
+        | O::Xnor
+        | O::Roll16
+        | O::Roll8l
+        | O::Roll8r
+        | O::Roll32
+        | O::Sort4x16hi
+        | O::Sort4x16lo
+        | O::Sort4x32hi
+        | O::Sort4x32lo
+        | O::Shuf8x8hi
+        | O::Shuf8x8lo
+        | O::Sort8x8hi
+        | O::Sort8x8lo
+        | O::Sort8
+        | O::Swap8
+        | O::Setzi => Unit::AuxInteger,
         opcode => {
             const NAMES: [&str; 9] = [
                 "amp", "slic", "acc", "mac", "gina", "aop", "axpy", "mix", "stacc",

@@ -203,9 +203,8 @@ impl Link {
     fn source_of(&self, value: u32, tiles: usize) -> Result<Option<Source>, Reason> {
         let from = Physical(value as u16);
         let logical = from.to_logical() as usize;
-        let is_tile = value < self.neutral
-            && logical < tiles
-            && Physical::of_logical(logical as u32) == from;
+        let is_tile =
+            value < self.neutral && logical < tiles && Physical::of_logical(logical as u32) == from;
         if !is_tile {
             return Ok(None);
         }

@@ -183,11 +183,7 @@ impl Tile {
         env: &Env,
     ) -> Result<(), Trouble> {
         let at_row = |reason| (Context::Supervisor, self.issue_pc, reason);
-        let address = self
-            .link
-            .pointer
-            .ok_or(Reason::NoPointer)
-            .map_err(at_row)?;
+        let address = self.link.pointer.ok_or(Reason::NoPointer).map_err(at_row)?;
         if self.active != 0 {
             return Err(at_row(Reason::ReceiveWithWorker { address }));
         }
@@ -208,12 +204,7 @@ impl Tile {
     }
 
     /// Faults when the row is fetched from the element of an exchange access.
-    fn apart_from_fetch(
-        &self,
-        what: &'static str,
-        address: u32,
-        env: &Env,
-    ) -> Result<(), Trouble> {
+    fn apart_from_fetch(&self, what: &'static str, address: u32, env: &Env) -> Result<(), Trouble> {
         if self.supervisor.state != SupervisorState::Running {
             return Ok(());
         }
@@ -379,7 +370,11 @@ impl Tile {
                 let repeat = &mut worker.repeat;
                 if next == repeat.end {
                     repeat.count -= 1;
-                    if repeat.count == 0 { next } else { repeat.first }
+                    if repeat.count == 0 {
+                        next
+                    } else {
+                        repeat.first
+                    }
                 } else {
                     next
                 }
@@ -470,7 +465,11 @@ impl Tile {
             }
         }
         supervisor.ready = supervisor.ready.max(clock + u64::from(step.cost));
-        let words = if issue.kind == Kind::SendPicPair { 8 } else { 4 };
+        let words = if issue.kind == Kind::SendPicPair {
+            8
+        } else {
+            4
+        };
         supervisor.pc = step.target.unwrap_or(pc + words);
         Ok(())
     }

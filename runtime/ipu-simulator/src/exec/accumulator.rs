@@ -90,7 +90,10 @@ pub(crate) fn execute(
         O::F16v4gacc => {
             let acc = &worker.accumulators;
             let low = pack([acc.get(0), acc.get(2)], fp);
-            Ok(AuxResult::pair(dst, [low, pack([acc.get(4), acc.get(6)], fp)]))
+            Ok(AuxResult::pair(
+                dst,
+                [low, pack([acc.get(4), acc.get(6)], fp)],
+            ))
         }
         O::F32v2axpy => {
             let acc = &mut worker.accumulators;
@@ -122,7 +125,7 @@ pub(crate) fn execute(
 /// Rounds two f32 to f16 halves of a word.
 #[inline]
 fn pack(values: [f32; 2], fp: &mut Fp) -> u32 {
-    let [low, high] = values.map(|v| u32::from(fp.to_f16(f64::from(v))));
+    let [low, high] = values.map(|v| u32::from(fp.narrow16(f64::from(v))));
     low | high << 16
 }
 
@@ -130,7 +133,7 @@ fn pack(values: [f32; 2], fp: &mut Fp) -> u32 {
 fn narrow(terms: &[f64], fp: &mut Fp) -> f32 {
     let value = sum(terms);
     fp.check_invalid(value, terms.iter().any(|t| t.is_nan()));
-    f32::from_bits(fp.to_f32(value))
+    f32::from_bits(fp.narrow32(value))
 }
 
 /// One step of one set with f16 data; returns the two results that leave.
@@ -295,7 +298,10 @@ fn accumulate(op: &Op, worker: &mut Worker, fp: &mut Fp) -> Result<AuxResult, Re
             x
         }
         _ => {
-            let (low, high) = (halves(word(0, 0), word(0, 1)), halves(word(0, 2), word(0, 3)));
+            let (low, high) = (
+                halves(word(0, 0), word(0, 1)),
+                halves(word(0, 2), word(0, 3)),
+            );
             [
                 low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3],
             ]

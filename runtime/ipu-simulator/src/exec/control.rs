@@ -243,9 +243,7 @@ impl Tile {
         match zone {
             0 => return Err(Reason::NotImplemented("sync 0".to_string())),
             1 if !std::mem::take(&mut supervisor.answering) => {
-                return Err(Reason::NotImplemented(
-                    "sync 1 without sans 0".to_string(),
-                ));
+                return Err(Reason::NotImplemented("sync 1 without sans 0".to_string()));
             }
             2 => {
                 supervisor.state = SupervisorState::Local(clock);
@@ -291,9 +289,9 @@ impl Tile {
             csr::TILE_ID => u32::from(self.physical.0),
             csr::COUNT_L => clock as u32,
             csr::COUNT_U => (clock >> 32) as u32,
-            csr::CTXT_STS => {
-                (0..WORKERS).fold(1, |s, n| s | (u32::from(self.active) >> n & 1) << (2 * n + 2))
-            }
+            csr::CTXT_STS => (0..WORKERS).fold(1, |s, n| {
+                s | (u32::from(self.active) >> n & 1) << (2 * n + 2)
+            }),
             csr::INCOMING_MUX => self.link.mux(),
             csr::SSR
             | csr::CR
@@ -343,7 +341,11 @@ impl Tile {
                     "control register {index} = {value:#x}"
                 )));
             }
-            csr::FP_INFMT | csr::FP_ISCL | csr::DBG_DATA | 113 | csr::INCOMING_MUXPAIR..=csr::EXCHANGE_LAST => {}
+            csr::FP_INFMT
+            | csr::FP_ISCL
+            | csr::DBG_DATA
+            | 113
+            | csr::INCOMING_MUXPAIR..=csr::EXCHANGE_LAST => {}
             255 => return Err(Reason::NotImplemented("strap".to_string())),
             _ => return Err(Reason::BadRegister(index)),
         }

@@ -5,8 +5,8 @@ use ipu_isa::Opcode;
 use super::not_implemented;
 use crate::code::Issue;
 use crate::csr;
-use crate::fault::Reason;
 use crate::fabric::{Link, Stream};
+use crate::fault::Reason;
 
 /// Bits of a mux value.
 const MUX: u32 = 0x1fff;

@@ -248,7 +248,7 @@ impl Shape {
                 for i in 0..2 * words {
                     let (a, b) = (from_f16(half_of(x, i)), from_f16(half_of(y, i)));
                     let h = match f(a, b, fp) {
-                        Ok(value) => fp.to_f16(value),
+                        Ok(value) => fp.narrow16(value),
                         Err(truth) => u16::from(truth).wrapping_neg(),
                     };
                     out[i >> 1] |= u32::from(h) << (16 * (i & 1));
@@ -257,7 +257,7 @@ impl Shape {
             Shape::Single | Shape::Single2 => {
                 for i in 0..words {
                     out[i] = match f(from_f32(x[i]), from_f32(y[i]), fp) {
-                        Ok(value) => fp.to_f32(value),
+                        Ok(value) => fp.narrow32(value),
                         Err(truth) => u32::from(truth).wrapping_neg(),
                     };
                 }
@@ -335,11 +335,11 @@ fn others(op: &Op, worker: &mut Worker, fp: &mut Fp) -> Result<AuxResult, Reason
             if y == 0.0 && x.is_finite() && x != 0.0 {
                 fp.flags |= csr::FLAG_DIV0;
             }
-            one(fp.to_f32(q))
+            one(fp.narrow32(q))
         }
-        O::F16tof32 => one(fp.to_f32(h(0))),
-        O::F16v2tof32 => pair([fp.to_f32(h(0)), fp.to_f32(h(1))]),
-        O::F32tof16 => one(u32::from(fp.to_f16(from_f32(word))) * 0x1_0001),
+        O::F16tof32 => one(fp.narrow32(h(0))),
+        O::F16v2tof32 => pair([fp.narrow32(h(0)), fp.narrow32(h(1))]),
+        O::F32tof16 => one(u32::from(fp.narrow16(from_f32(word))) * 0x1_0001),
         O::F32v2tof16 => one(narrow(words, fp)),
         O::F32v4tof16 => {
             let upper = [registers.a(op.r[1] + 2), registers.a(op.r[1] + 3)];
@@ -350,28 +350,28 @@ fn others(op: &Op, worker: &mut Worker, fp: &mut Fp) -> Result<AuxResult, Reason
                 operand: "rounding mode",
                 value: op.imm,
             })?;
-            one(fp.to_f32(round_integral(from_f32(word), mode)))
+            one(fp.narrow32(round_integral(from_f32(word), mode)))
         }
         O::F32toi32 => one(to_integer(word, i32::MIN.into(), i32::MAX.into(), fp) as u32),
         O::F32toui32 => one(to_integer(word, 0.0, u32::MAX.into(), fp) as u32),
-        O::F32fromi32 => one(fp.to_f32(f64::from(word as i32))),
-        O::F32fromui32 => one(fp.to_f32(f64::from(word))),
-        O::F32sufromui => one(fp.to_f32(centred(word))),
-        O::F32v2sufromui => pair(words.map(|w| fp.to_f32(centred(w)))),
+        O::F32fromi32 => one(fp.narrow32(f64::from(word as i32))),
+        O::F32fromui32 => one(fp.narrow32(f64::from(word))),
+        O::F32sufromui => one(fp.narrow32(centred(word))),
+        O::F32v2sufromui => pair(words.map(|w| fp.narrow32(centred(w)))),
         O::F16v2sufromui => one(centred16(word, fp)),
         O::F16v4sufromui => pair(words.map(|w| centred16(w, fp))),
         O::F16v2sum => {
             let sum = lateral(h(0), h(1), fp);
-            one(fp.to_f32(sum))
+            one(fp.narrow32(sum))
         }
         O::F16v4sum => {
             let (low, high) = (lateral(h(0), h(1), fp), lateral(h(2), h(3), fp));
-            pair([fp.to_f32(low), fp.to_f32(high)])
+            pair([fp.narrow32(low), fp.narrow32(high)])
         }
-        O::F16v2maxc => one(u32::from(fp.to_f16(maximum(h(0), h(1)))) * 0x1_0001),
+        O::F16v2maxc => one(u32::from(fp.narrow16(maximum(h(0), h(1)))) * 0x1_0001),
         O::F16v4maxc => {
-            let low = fp.to_f16(maximum(h(0), h(1)));
-            let high = fp.to_f16(maximum(h(2), h(3)));
+            let low = fp.narrow16(maximum(h(0), h(1)));
+            let high = fp.narrow16(maximum(h(2), h(3)));
             one(u32::from(low) | u32::from(high) << 16)
         }
         O::Urand32 => one(worker.prng.next() as u32),
@@ -385,7 +385,11 @@ fn others(op: &Op, worker: &mut Worker, fp: &mut Fp) -> Result<AuxResult, Reason
             let kept = |i: usize| (bits >> (16 * i) & 0xffff) < u64::from(keep);
             let mut out = words;
             for i in 0..4 {
-                let lane = if op.opcode == O::F16v4rmask { i } else { i >> 1 };
+                let lane = if op.opcode == O::F16v4rmask {
+                    i
+                } else {
+                    i >> 1
+                };
                 if !kept(lane) {
                     out[i >> 1] &= !(0xffff << (16 * (i & 1)));
                 }
@@ -402,7 +406,7 @@ fn others(op: &Op, worker: &mut Worker, fp: &mut Fp) -> Result<AuxResult, Reason
 }
 
 fn narrow(words: [u32; 2], fp: &mut Fp) -> u32 {
-    let [low, high] = words.map(|w| u32::from(fp.to_f16(from_f32(w))));
+    let [low, high] = words.map(|w| u32::from(fp.narrow16(from_f32(w))));
     low | high << 16
 }
 
@@ -424,7 +428,7 @@ fn centred(word: u32) -> f64 {
 }
 
 fn centred16(word: u32, fp: &mut Fp) -> u32 {
-    let mut half = |bits: u32| u32::from(fp.to_f16((f64::from(bits) + 0.5) / 65536.0 - 0.5));
+    let mut half = |bits: u32| u32::from(fp.narrow16((f64::from(bits) + 0.5) / 65536.0 - 0.5));
     let low = half(word & 0xffff);
     low | half(word >> 16) << 16
 }

@@ -122,9 +122,8 @@ pub(crate) fn aux(op: &Op, registers: &Registers) -> Result<AuxResult, Reason> {
         let ([x0, x1], [y0, y1]) = (pair(1), pair(2));
         Ok(AuxResult::pair(op.r[0], [f(x0, y0), f(x1, y1)]))
     };
-    let pick = |f: fn([u32; 2], [u32; 2]) -> [u32; 2]| {
-        Ok(AuxResult::pair(op.r[0], f(pair(1), pair(2))))
-    };
+    let pick =
+        |f: fn([u32; 2], [u32; 2]) -> [u32; 2]| Ok(AuxResult::pair(op.r[0], f(pair(1), pair(2))));
     match op.opcode {
         O::And64 => return bitwise(|x, y| x & y),
         O::Andc64 => return bitwise(|x, y| x & !y),

@@ -49,16 +49,16 @@ pub(crate) const MAX16: u16 = 0x7bff;
 impl Fp {
     /// Narrows to f32 bits. Overflow gives infinity in every mode.
     #[inline]
-    pub(crate) fn to_f32(&mut self, x: f64) -> u32 {
+    pub(crate) fn narrow32(&mut self, x: f64) -> u32 {
         let near = x as f32;
         if near.is_finite() && self.round == Round::Nearest {
             return near.to_bits();
         }
-        self.to_f32_slow(x, near)
+        self.narrow32_slow(x, near)
     }
 
     #[cold]
-    fn to_f32_slow(&mut self, x: f64, near: f32) -> u32 {
+    fn narrow32_slow(&mut self, x: f64, near: f32) -> u32 {
         if x.is_nan() {
             return NAN32;
         }
@@ -93,7 +93,7 @@ impl Fp {
 
     /// Narrows to f16 bits; overflow per `nan_on_overflow`, infinities included.
     #[inline]
-    pub(crate) fn to_f16(&mut self, x: f64) -> u16 {
+    pub(crate) fn narrow16(&mut self, x: f64) -> u16 {
         let bits = x.to_bits();
         let exponent = (bits >> 52) as i32 & 0x7ff;
         // Normal results, away from overflow, to nearest even.
@@ -103,11 +103,11 @@ impl Fp {
             let magnitude = (rounded >> 42) - ((1023 - 15) << 10);
             return (bits >> 63 << 15) as u16 | magnitude as u16;
         }
-        self.to_f16_slow(x)
+        self.narrow16_slow(x)
     }
 
     #[cold]
-    fn to_f16_slow(&mut self, x: f64) -> u16 {
+    fn narrow16_slow(&mut self, x: f64) -> u16 {
         if x.is_nan() {
             return NAN16;
         }
@@ -260,23 +260,23 @@ mod tests {
         let mut fp = Fp::default();
         for bits in 0..0x7c00u16 {
             let x = from_f16(bits);
-            assert_eq!(fp.to_f16(x), bits);
-            assert_eq!(fp.to_f16(-x), bits | 0x8000);
+            assert_eq!(fp.narrow16(x), bits);
+            assert_eq!(fp.narrow16(-x), bits | 0x8000);
             if bits + 1 < 0x7c00 {
                 let tie = (x + from_f16(bits + 1)) / 2.0;
-                assert_eq!(fp.to_f16(tie), bits + (bits & 1), "{bits:#x}");
-                assert_eq!(fp.to_f16(tie.next_up()), bits + 1);
-                assert_eq!(fp.to_f16(tie.next_down()), bits);
+                assert_eq!(fp.narrow16(tie), bits + (bits & 1), "{bits:#x}");
+                assert_eq!(fp.narrow16(tie.next_up()), bits + 1);
+                assert_eq!(fp.narrow16(tie.next_down()), bits);
             }
         }
         assert_eq!(fp.flags, 0);
-        assert_eq!(fp.to_f16(65519.9), MAX16);
+        assert_eq!(fp.narrow16(65519.9), MAX16);
         assert_eq!(fp.flags, 0);
-        assert_eq!(fp.to_f16(65520.0), MAX16);
-        assert_eq!(fp.to_f16(-1e9), MAX16 | 0x8000);
+        assert_eq!(fp.narrow16(65520.0), MAX16);
+        assert_eq!(fp.narrow16(-1e9), MAX16 | 0x8000);
         assert_eq!(fp.flags, csr::FLAG_OVERFLOW);
         fp.nan_on_overflow = true;
-        assert_eq!(fp.to_f16(65520.0), NAN16);
+        assert_eq!(fp.narrow16(65520.0), NAN16);
     }
 
     #[test]
@@ -295,19 +295,19 @@ mod tests {
             ..Fp::default()
         };
         let x = 1.0 + 2f64.powi(-11);
-        assert_eq!(of(Round::Nearest).to_f16(x), 0x3c00);
-        assert_eq!(of(Round::Away).to_f16(x), 0x3c01);
-        assert_eq!(of(Round::Up).to_f16(x), 0x3c01);
-        assert_eq!(of(Round::Up).to_f16(-x), 0xbc00);
-        assert_eq!(of(Round::Down).to_f16(-x), 0xbc01);
-        assert_eq!(of(Round::Zero).to_f16(-x), 0xbc00);
+        assert_eq!(of(Round::Nearest).narrow16(x), 0x3c00);
+        assert_eq!(of(Round::Away).narrow16(x), 0x3c01);
+        assert_eq!(of(Round::Up).narrow16(x), 0x3c01);
+        assert_eq!(of(Round::Up).narrow16(-x), 0xbc00);
+        assert_eq!(of(Round::Down).narrow16(-x), 0xbc01);
+        assert_eq!(of(Round::Zero).narrow16(-x), 0xbc00);
         let y = 1.0 + 2f64.powi(-24);
         let one = 1f32.to_bits();
-        assert_eq!(of(Round::Nearest).to_f32(y), one);
-        assert_eq!(of(Round::Away).to_f32(y), one + 1);
-        assert_eq!(of(Round::Up).to_f32(y), one + 1);
-        assert_eq!(of(Round::Down).to_f32(y), one);
-        assert_eq!(of(Round::Zero).to_f32(1.0 + 2f64.powi(-23) - 1e-9), one);
+        assert_eq!(of(Round::Nearest).narrow32(y), one);
+        assert_eq!(of(Round::Away).narrow32(y), one + 1);
+        assert_eq!(of(Round::Up).narrow32(y), one + 1);
+        assert_eq!(of(Round::Down).narrow32(y), one);
+        assert_eq!(of(Round::Zero).narrow32(1.0 + 2f64.powi(-23) - 1e-9), one);
     }
 
     #[test]
@@ -317,8 +317,8 @@ mod tests {
         let mut fp = Fp::default();
         let up = sum(&[1.0, 2f64.powi(-24), tiny]);
         let down = sum(&[1.0, 2f64.powi(-24), -tiny]);
-        assert_eq!(fp.to_f32(up), 1f32.to_bits() + 1);
-        assert_eq!(fp.to_f32(down), 1f32.to_bits());
+        assert_eq!(fp.narrow32(up), 1f32.to_bits() + 1);
+        assert_eq!(fp.narrow32(down), 1f32.to_bits());
         assert_eq!(sum(&[1e30, 1.0, -1e30, -1.0]), 0.0);
         assert_eq!(sum(&[1e30, 1.0, -1e30, tiny]), 1.0 + f64::EPSILON);
         assert!(sum(&[-0.0, -0.0]).is_sign_negative());
