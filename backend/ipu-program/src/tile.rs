@@ -239,6 +239,17 @@ pub struct TileProgram {
     pub bindings: Vec<Binding>,
     /// Supersteps.
     pub steps: Vec<Step>,
+    /// Memory kept for exchange rows on every tile, set by placement.
+    pub rows_area: Option<RowsArea>,
+}
+
+/// The memory elements that hold exchange rows and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowsArea {
+    /// First byte.
+    pub address: u32,
+    /// Bytes, a multiple of the element size.
+    pub bytes: u32,
 }
 
 impl TileProgram {

@@ -32,7 +32,7 @@ impl Target {
     pub fn macro_of(&self, address: u32) -> MemoryUnit {
         if address >= self.region1_base {
             let pair = (address - self.region1_base) / self.interleaved_element_bytes;
-            MemoryUnit(0x8000_0000 | pair << 1 | (address >> 3 & 1))
+            MemoryUnit(0x8000_0000 | (pair << 1) | ((address >> 3) & 1))
         } else {
             MemoryUnit(address / self.element_bytes)
         }
@@ -42,7 +42,8 @@ impl Target {
     /// interleaved pair in region 1.
     pub fn exchange_unit(&self, address: u32) -> MemoryUnit {
         if address >= self.region1_base {
-            MemoryUnit(0x4000_0000 | (address - self.region1_base) / self.interleaved_element_bytes)
+            let pair = (address - self.region1_base) / self.interleaved_element_bytes;
+            MemoryUnit(0x4000_0000 | pair)
         } else {
             MemoryUnit(address / self.element_bytes)
         }
