@@ -1,0 +1,253 @@
+//! Random phases: scheduled, encoded, and read back by the independent checker.
+
+use ipu_exchange::check::{AbsoluteTransfer, CheckError, EncodedRow, check};
+use ipu_exchange::row::{Instruction, instructions};
+use ipu_exchange::schedule::{ScheduleError, schedule};
+use ipu_program::tile::{BufferId, Copy, Transfer};
+use ipu_target::Target;
+use proptest::prelude::*;
+
+const SOURCE: u32 = 0x5c000;
+const DESTINATION: u32 = 0x80000;
+const ROW: u32 = 0x54000;
+
+fn encode(i: Instruction) -> u32 {
+    let address = |b: BufferId, o: u32| (if b.0 == 0 { SOURCE } else { DESTINATION } + o) / 4;
+    match i {
+        Instruction::Delay(n) => 0x40a0_0000 | (n - 1),
+        Instruction::DelayPointer(n, b, o) => 0x6000_0000 | (n - 1) << 19 | address(b, o),
+        Instruction::DelayMux(n, v) => 0x6400_0000 | (n - 1) << 14 | v,
+        Instruction::Send(n, b, o, d) => {
+            0x7800_0000 | (n - 1) << 21 | address(b, o) << 3 | u32::from(d)
+        }
+        Instruction::SendOffset(n, d) => {
+            0x7000_0000 | (n - 1 & 63) << 21 | (n - 1 >> 6) << 14 | u32::from(d)
+        }
+        Instruction::SendMux(n, v) => 0x7010_0000 | (n - 1) << 21 | v,
+        Instruction::SendPointer(n, b, o) => 0x7010_0000 | (n - 1) << 21 | 2 << 18 | address(b, o),
+    }
+}
+
+/// Schedules, encodes and returns what the checker reads.
+fn phase(transfers: &[Transfer]) -> (u32, u32, Vec<EncodedRow>, Vec<AbsoluteTransfer>) {
+    let target = Target::ipu21();
+    let copy = Copy {
+        source: BufferId(0),
+        destination: BufferId(1),
+        transfers: transfers.to_vec(),
+    };
+    let s = schedule(target, &[copy]).unwrap();
+    let rows = s
+        .rows
+        .iter()
+        .map(|row| {
+            let list = instructions(target, row).unwrap();
+            assert_eq!(
+                list.iter().map(Instruction::events).sum::<u32>(),
+                row.horizon
+            );
+            let mut words: Vec<u32> = list.into_iter().map(encode).collect();
+            words.push(0x43a0_0000);
+            EncodedRow {
+                tile: row.tile,
+                address: ROW,
+                words,
+            }
+        })
+        .collect();
+    let absolute = transfers
+        .iter()
+        .map(|t| AbsoluteTransfer {
+            source: t.source,
+            source_address: SOURCE + t.source_offset,
+            words: t.words,
+            destinations: t
+                .destinations
+                .iter()
+                .map(|&(t, o)| (t, DESTINATION + o))
+                .collect(),
+        })
+        .collect();
+    (s.horizon, s.bound, rows, absolute)
+}
+
+/// Random transfers; every word of a destination is written once.
+fn transfers() -> impl Strategy<Value = Vec<Transfer>> {
+    let one = (
+        0u32..24,
+        0u32..64,
+        1u32..200,
+        proptest::collection::btree_set(0u32..24, 1..6),
+    );
+    (proptest::collection::vec(one, 1..40), 0u32..61).prop_map(|(list, stretch)| {
+        let tile = |t: u32| t * stretch + t;
+        let mut next = [0u32; 24];
+        let mut out = Vec::new();
+        for (source, offset, words, mut to) in list {
+            to.remove(&source);
+            if to.is_empty() {
+                continue;
+            }
+            let destinations = to
+                .into_iter()
+                .map(|d| {
+                    let o = next[d as usize];
+                    next[d as usize] += 4 * words;
+                    (tile(d), o)
+                })
+                .collect();
+            out.push(Transfer {
+                source: tile(source),
+                source_offset: 4 * offset,
+                words,
+                destinations,
+            });
+        }
+        out
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn every_word_arrives(transfers in transfers()) {
+        let (horizon, bound, rows, absolute) = phase(&transfers);
+        let checked = check(Target::ipu21(), &rows, &absolute).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        prop_assert_eq!(checked.horizon, horizon);
+        prop_assert!(horizon >= bound, "{} below the bound {}", horizon, bound);
+    }
+}
+
+fn all_gather(tiles: u32, words: u32) -> Vec<Transfer> {
+    (0..tiles)
+        .map(|t| Transfer {
+            source: t,
+            source_offset: 0,
+            words,
+            destinations: (0..tiles)
+                .filter(|&d| d != t)
+                .map(|d| (d, t * words * 4))
+                .collect(),
+        })
+        .collect()
+}
+
+#[test]
+fn known_phases_are_near_the_bound() {
+    // (transfers, horizon at most): the published tight schedules of the same shapes.
+    let gather: Vec<Transfer> = (1..4)
+        .map(|t| Transfer {
+            source: t,
+            source_offset: 0,
+            words: 100,
+            destinations: vec![(0, t * 400)],
+        })
+        .collect();
+    for (transfers, limit) in [(gather, 366), (all_gather(8, 256), 2113)] {
+        let (horizon, bound, rows, absolute) = phase(&transfers);
+        check(Target::ipu21(), &rows, &absolute).unwrap();
+        assert!(
+            bound <= horizon && horizon <= limit,
+            "{bound} <= {horizon} <= {limit}"
+        );
+    }
+}
+
+#[test]
+fn long_messages_are_split() {
+    let t = Transfer {
+        source: 5,
+        source_offset: 0,
+        words: 9000,
+        destinations: vec![(700, 0)],
+    };
+    let (horizon, bound, rows, absolute) = phase(&[t]);
+    check(Target::ipu21(), &rows, &absolute).unwrap();
+    assert!(horizon <= bound + 8, "{horizon} against {bound}");
+}
+
+#[test]
+fn the_checker_sees_mutations() {
+    let transfers = [
+        Transfer {
+            source: 0,
+            source_offset: 0,
+            words: 64,
+            destinations: vec![(46, 0), (1471, 0)],
+        },
+        Transfer {
+            source: 1471,
+            source_offset: 0,
+            words: 10,
+            destinations: vec![(0, 0)],
+        },
+    ];
+    let target = Target::ipu21();
+    let (.., rows, absolute) = phase(&transfers);
+    assert_eq!(check(target, &rows, &absolute).map(|c| c.words), Ok(138));
+    // Any other word at any place is refused: every single-bit change of every row.
+    let mut refused = 0;
+    for r in 0..rows.len() {
+        for w in 0..rows[r].words.len() {
+            for bit in 0..32 {
+                let mut changed = rows.clone();
+                changed[r].words[w] ^= 1 << bit;
+                refused += usize::from(check(target, &changed, &absolute).is_err());
+            }
+        }
+    }
+    let total: usize = rows.iter().map(|r| r.words.len() * 32).sum();
+    // Longer delays at the end of a row and a redundant direction are harmless.
+    assert!(refused * 100 >= total * 80, "{refused} of {total}");
+    let clash = |at: u32| {
+        let mut moved = absolute.clone();
+        moved[0].destinations[1].1 = at;
+        check(target, &rows, &moved)
+    };
+    assert!(matches!(clash(SOURCE), Err(CheckError { tile: 1471, .. })));
+}
+
+#[test]
+fn bad_transfers_are_refused() {
+    let copy = |t: Transfer| {
+        [Copy {
+            source: BufferId(0),
+            destination: BufferId(1),
+            transfers: vec![t],
+        }]
+    };
+    let t = Transfer {
+        source: 3,
+        source_offset: 0,
+        words: 4,
+        destinations: vec![(3, 0)],
+    };
+    let target = Target::ipu21();
+    assert_eq!(
+        schedule(target, &copy(t.clone())),
+        Err(ScheduleError::Destinations(3))
+    );
+    let far = Transfer {
+        destinations: vec![(1472, 0)],
+        ..t.clone()
+    };
+    assert_eq!(
+        schedule(target, &copy(far)),
+        Err(ScheduleError::Tile {
+            tile: 1472,
+            tiles: 1472
+        })
+    );
+    let odd = Transfer {
+        destinations: vec![(4, 2)],
+        ..t
+    };
+    assert_eq!(
+        schedule(target, &copy(odd)),
+        Err(ScheduleError::Words {
+            tile: 3,
+            words: 4,
+            offset: 2
+        })
+    );
+}

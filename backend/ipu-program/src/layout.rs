@@ -1,0 +1,308 @@
+//! Layouts: a closed-form description of which tile holds which part of a tensor, in which
+//! element order, resolved once into shard rectangles.
+//!
+//! A layout speaks of the matrix view of a tensor ([`crate::types::TensorType::matrix`]).
+
+use crate::types::{ElementType, Matrix};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Columns of a panel and depth of an AMP block.
+pub const PANEL: u32 = 16;
+
+/// How one axis is divided: part `p` covers `[p * block, min((p + 1) * block, extent))` and
+/// lives `p * stride` tiles after the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Split {
+    /// Number of parts, at least 1.
+    pub parts: u32,
+    /// Elements of a part; the last may be shorter, parts beyond the extent do not exist.
+    pub block: u32,
+    /// Tiles from one part to the next.
+    pub stride: u32,
+}
+
+impl Split {
+    /// The whole axis as one part.
+    pub fn whole(extent: u32) -> Self {
+        Split {
+            parts: 1,
+            block: extent,
+            stride: 0,
+        }
+    }
+
+    /// The range of part `p`, empty beyond the extent.
+    pub fn range(&self, p: u32, extent: u32) -> Range<u32> {
+        let start = (p * self.block).min(extent);
+        start..(start + self.block).min(extent)
+    }
+}
+
+/// Order of the elements of a shard in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ElementOrder {
+    /// Row after row; each row padded with zeros to a multiple of 16 elements.
+    Rows,
+    /// Panels of 16 columns, each row after row: the AMP left operand and result.
+    Panels,
+    /// AMP weights: groups of 8 columns, in each group blocks of 16 rows (K), in each block
+    /// column after column, K fastest. For f32 partials, two passes of 8 columns.
+    Weights8,
+    /// As `Weights8` with groups of 16 columns. For f16 partials.
+    Weights16,
+}
+
+impl ElementOrder {
+    /// Name in IR text.
+    pub fn name(self) -> &'static str {
+        match self {
+            ElementOrder::Rows => "rows",
+            ElementOrder::Panels => "panels",
+            ElementOrder::Weights8 => "weights8",
+            ElementOrder::Weights16 => "weights16",
+        }
+    }
+
+    /// The inverse of [`ElementOrder::name`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Rows, Self::Panels, Self::Weights8, Self::Weights16]
+            .into_iter()
+            .find(|o| o.name() == name)
+    }
+}
+
+/// Which memory a buffer may live in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum MemoryClass {
+    /// Either region.
+    Any,
+    /// Region 0 only.
+    Standard,
+    /// Region 1 only: in-place AMP accumulators and 128-bit loads.
+    Interleaved,
+}
+
+impl MemoryClass {
+    /// Name in IR text.
+    pub fn name(self) -> &'static str {
+        match self {
+            MemoryClass::Any => "any",
+            MemoryClass::Standard => "standard",
+            MemoryClass::Interleaved => "interleaved",
+        }
+    }
+
+    /// The inverse of [`MemoryClass::name`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Any, Self::Standard, Self::Interleaved]
+            .into_iter()
+            .find(|c| c.name() == name)
+    }
+}
+
+/// Where each element of a tensor lives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Layout {
+    /// Division of the rows.
+    pub rows: Split,
+    /// Division of the columns.
+    pub columns: Split,
+    /// Number of copies of the whole tensor, at least 1.
+    pub copies: u32,
+    /// Tiles from one copy to the next.
+    pub copy_stride: u32,
+    /// Tile of the first part of the first copy.
+    pub first_tile: u32,
+    /// Order of the elements within a shard.
+    pub order: ElementOrder,
+    /// Memory that the shards need.
+    pub memory: MemoryClass,
+}
+
+/// The part of a tensor that one tile holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Logical tile.
+    pub tile: u32,
+    /// Rows of the matrix view.
+    pub rows: Range<u32>,
+    /// Columns of the matrix view.
+    pub columns: Range<u32>,
+}
+
+impl Layout {
+    /// The shards that exist for a matrix, in order of copy, row part, column part.
+    pub fn shards(&self, matrix: Matrix) -> Vec<Shard> {
+        let mut shards = Vec::new();
+        for copy in 0..self.copies {
+            for r in 0..self.rows.parts {
+                let rows = self.rows.range(r, matrix.rows);
+                for c in 0..self.columns.parts {
+                    let columns = self.columns.range(c, matrix.columns);
+                    if rows.is_empty() || columns.is_empty() {
+                        continue;
+                    }
+                    let tile = self.first_tile
+                        + copy * self.copy_stride
+                        + r * self.rows.stride
+                        + c * self.columns.stride;
+                    shards.push(Shard {
+                        tile,
+                        rows: rows.clone(),
+                        columns,
+                    });
+                }
+            }
+        }
+        shards
+    }
+
+    /// How a shard of this layout is stored; the same for all tiles.
+    pub fn storage(&self, element: ElementType) -> ShardStorage {
+        ShardStorage {
+            order: self.order,
+            rows: self.rows.block,
+            columns: self.columns.block,
+            element,
+        }
+    }
+
+    /// One past the highest tile that the layout can use.
+    pub fn tile_end(&self) -> u32 {
+        self.first_tile
+            + (self.copies - 1) * self.copy_stride
+            + (self.rows.parts - 1) * self.rows.stride
+            + (self.columns.parts - 1) * self.columns.stride
+            + 1
+    }
+}
+
+/// The storage of one shard: extents in elements, before padding. Padding elements are zero:
+/// every kernel relies on and keeps this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardStorage {
+    /// Element order.
+    pub order: ElementOrder,
+    /// Rows of a full shard.
+    pub rows: u32,
+    /// Columns of a full shard.
+    pub columns: u32,
+    /// Element type.
+    pub element: ElementType,
+}
+
+impl ShardStorage {
+    /// Columns after padding to a multiple of 16.
+    pub fn padded_columns(&self) -> u32 {
+        self.columns.next_multiple_of(PANEL)
+    }
+
+    /// Rows after padding: weights are padded to blocks of 16 of K.
+    pub fn padded_rows(&self) -> u32 {
+        match self.order {
+            ElementOrder::Rows | ElementOrder::Panels => self.rows,
+            ElementOrder::Weights8 | ElementOrder::Weights16 => self.rows.next_multiple_of(PANEL),
+        }
+    }
+
+    /// Bytes of the shard, padding included.
+    pub fn bytes(&self) -> u32 {
+        self.padded_rows() * self.padded_columns() * self.element.bytes()
+    }
+
+    /// Bytes from a row to the next (within a panel for `Panels`; not defined for weights).
+    pub fn row_stride(&self) -> u32 {
+        match self.order {
+            ElementOrder::Rows => self.padded_columns() * self.element.bytes(),
+            _ => PANEL * self.element.bytes(),
+        }
+    }
+
+    /// Bytes from a group of 16 columns to the next at the same row.
+    pub fn panel_stride(&self) -> u32 {
+        match self.order {
+            ElementOrder::Rows => PANEL * self.element.bytes(),
+            _ => self.padded_rows() * PANEL * self.element.bytes(),
+        }
+    }
+
+    /// Byte offset of an element, given its row and column within the shard (both below the
+    /// padded extents).
+    pub fn offset(&self, row: u32, column: u32) -> u32 {
+        let e = self.element.bytes();
+        match self.order {
+            ElementOrder::Rows => (row * self.padded_columns() + column) * e,
+            ElementOrder::Panels => {
+                ((column / PANEL * self.rows + row) * PANEL + column % PANEL) * e
+            }
+            ElementOrder::Weights8 | ElementOrder::Weights16 => {
+                let group = if self.order == ElementOrder::Weights8 {
+                    8
+                } else {
+                    16
+                };
+                let blocks = self.padded_rows() / PANEL;
+                let block = column / group * blocks + row / PANEL;
+                (block * group * PANEL + column % group * PANEL + row % PANEL) * e
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn order() -> impl Strategy<Value = ElementOrder> {
+        prop_oneof![
+            Just(ElementOrder::Rows),
+            Just(ElementOrder::Panels),
+            Just(ElementOrder::Weights8),
+            Just(ElementOrder::Weights16)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn storage_is_a_bijection(rows in 1u32..40, columns in 1u32..70, order in order(), wide: bool) {
+            let element = if wide { ElementType::F32 } else { ElementType::F16 };
+            let s = ShardStorage { order, rows, columns, element };
+            let mut seen = BTreeSet::new();
+            for r in 0..s.padded_rows() {
+                for c in 0..s.padded_columns() {
+                    let o = s.offset(r, c);
+                    prop_assert!(o % element.bytes() == 0 && o + element.bytes() <= s.bytes());
+                    prop_assert!(seen.insert(o));
+                }
+            }
+            prop_assert_eq!(seen.len() as u32 * element.bytes(), s.bytes());
+        }
+
+        #[test]
+        fn shards_cover_every_element_once_a_copy(
+            rows in 1u32..50, columns in 1u32..50, rp in 1u32..6, cp in 1u32..6, copies in 1u32..4,
+        ) {
+            let layout = Layout {
+                rows: Split { parts: rp, block: rows.div_ceil(rp), stride: cp },
+                columns: Split { parts: cp, block: columns.div_ceil(cp), stride: 1 },
+                copies, copy_stride: rp * cp, first_tile: 3,
+                order: ElementOrder::Rows, memory: MemoryClass::Any,
+            };
+            let mut count = vec![0u32; (rows * columns) as usize];
+            let mut tiles = BTreeSet::new();
+            for s in layout.shards(Matrix { rows, columns }) {
+                prop_assert!(s.tile < layout.tile_end());
+                prop_assert!(tiles.insert(s.tile));
+                for r in s.rows.clone() {
+                    for c in s.columns.clone() {
+                        count[(r * columns + c) as usize] += 1;
+                    }
+                }
+            }
+            prop_assert!(count.iter().all(|&n| n == copies));
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The tile level: buffers and supersteps, what each tile does in each of them.
+//!
+//! A [`TileProgram`] is filled by passes in order: tiling writes buffers, bindings, compute and
+//! rearrange steps; layout conversion replaces each rearrange by compute and exchange steps;
+//! phasing gives every exchange a [`Schedule`]; placement gives every buffer an address.
+
+use crate::layout::{Layout, MemoryClass};
+use crate::types::TensorType;
+
+/// Index of a buffer in [`TileProgram::buffers`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BufferId(pub u32);
+
+/// Storage for one tensor (or scratch) on the tiles of its layout. It has the same address on
+/// each of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buffer {
+    /// Symbol, unique in the program.
+    pub name: String,
+    /// The tensor stored, in storage precision.
+    pub ty: TensorType,
+    /// Where its parts live.
+    pub layout: Layout,
+    /// Alignment in bytes.
+    pub align: u32,
+    /// Bytes beyond the end that kernels may read (never write): inside the same element.
+    pub tail: u32,
+    /// First and last step in which it is live, inclusive; parameters live always. Set by
+    /// placement.
+    pub live: Option<(u32, u32)>,
+    /// Byte address, set by placement.
+    pub address: Option<u32>,
+    /// Source location of the operation that it belongs to.
+    pub location: String,
+}
+
+impl Buffer {
+    /// Bytes on each tile, without the tail.
+    pub fn bytes(&self) -> u32 {
+        self.layout.storage(self.ty.element).bytes()
+    }
+
+    /// Memory class that the layout demands.
+    pub fn class(&self) -> MemoryClass {
+        self.layout.memory
+    }
+}
+
+/// What fills or reads a buffer from the host.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// Argument of the function; arrives at each run.
+    Input(u32),
+    /// Result of the function; leaves at each run.
+    Output(u32),
+    /// A named tensor of the weights file, written at `initialize`.
+    Parameter {
+        /// Key in the weights file.
+        name: String,
+        /// Type in the model.
+        ty: TensorType,
+    },
+    /// A constant of the module, written at `initialize`.
+    Constant {
+        /// Type in the model.
+        ty: TensorType,
+        /// One value (splat) or all, row-major.
+        values: Vec<f32>,
+    },
+}
+
+/// A buffer that the host writes or reads. A parameter or constant whose type differs from the
+/// buffer's is broadcast (NumPy rules) and rounded to the buffer's element type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Binding {
+    /// Where the data comes from or goes.
+    pub source: Source,
+    /// The buffer.
+    pub buffer: BufferId,
+}
+
+/// One transfer of an exchange: words from one tile to one or more others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Transfer {
+    /// Sending tile (logical).
+    pub source: u32,
+    /// Byte offset in the source buffer.
+    pub source_offset: u32,
+    /// Words of 4 bytes.
+    pub words: u32,
+    /// Receiving tiles with the byte offset in the destination buffer; never the source.
+    pub destinations: Vec<(u32, u32)>,
+}
+
+/// Transfers from one buffer to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Copy {
+    /// Source buffer.
+    pub source: BufferId,
+    /// Destination buffer.
+    pub destination: BufferId,
+    /// The transfers.
+    pub transfers: Vec<Transfer>,
+}
+
+/// One event of a tile's row. Events count tile clocks from the start of the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// Emit `words` words from the buffer, one an event, driving `direction` (1, 2 or 3).
+    Send {
+        /// First event.
+        at: u32,
+        /// Buffer read.
+        buffer: BufferId,
+        /// Byte offset in it.
+        offset: u32,
+        /// Number of words.
+        words: u32,
+        /// Fabric direction mask.
+        direction: u8,
+    },
+    /// Select a source tile (logical), or nobody.
+    Mux {
+        /// Event at which it takes effect.
+        at: u32,
+        /// The tile, `None` for neutral.
+        source: Option<u32>,
+    },
+    /// Set the incoming pointer.
+    Pointer {
+        /// Event at which it takes effect.
+        at: u32,
+        /// Buffer written.
+        buffer: BufferId,
+        /// Byte offset in it.
+        offset: u32,
+    },
+}
+
+impl Event {
+    /// Event number at which it takes effect.
+    pub fn at(&self) -> u32 {
+        match *self {
+            Event::Send { at, .. } | Event::Mux { at, .. } | Event::Pointer { at, .. } => at,
+        }
+    }
+}
+
+/// The row of one tile in one phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Logical tile.
+    pub tile: u32,
+    /// Events, by time.
+    pub events: Vec<Event>,
+    /// Events until the row returns.
+    pub horizon: u32,
+}
+
+/// The schedule of an exchange with its certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Schedule {
+    /// Rows of the tiles that take part, by tile.
+    pub rows: Vec<Row>,
+    /// Largest horizon, in events.
+    pub horizon: u32,
+    /// Lower bound on the horizon of any schedule of these transfers.
+    pub bound: u32,
+    /// Tile that the bound comes from.
+    pub binding_tile: u32,
+}
+
+/// A compute step: one kernel on some tiles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compute {
+    /// Symbol, unique among steps.
+    pub name: String,
+    /// Kernel of the registry.
+    pub kernel: String,
+    /// Buffers for the kernel's pointer arguments, in its order.
+    pub buffers: Vec<BufferId>,
+    /// Tiles that run it, ascending.
+    pub tiles: Vec<u32>,
+    /// Word arguments of each tile, in the kernel's order: `tiles.len() * words` values.
+    pub words: Vec<u32>,
+    /// Source location.
+    pub location: String,
+}
+
+/// A superstep.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Tiles compute.
+    Compute(Compute),
+    /// Values move from one buffer to another of the same tensor: an unlowered conversion.
+    Rearrange {
+        /// Symbol, unique among steps.
+        name: String,
+        /// Source buffer.
+        source: BufferId,
+        /// Destination buffer.
+        destination: BufferId,
+        /// Source location.
+        location: String,
+    },
+    /// Tiles exchange.
+    Exchange {
+        /// Symbol, unique among steps.
+        name: String,
+        /// What moves.
+        copies: Vec<Copy>,
+        /// When; set by phasing.
+        schedule: Option<Schedule>,
+        /// Source location.
+        location: String,
+    },
+}
+
+impl Step {
+    /// The step's symbol.
+    pub fn name(&self) -> &str {
+        match self {
+            Step::Compute(c) => &c.name,
+            Step::Rearrange { name, .. } | Step::Exchange { name, .. } => name,
+        }
+    }
+}
+
+/// A whole program at tile level: inputs arrive before step 0, outputs leave after the last.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct TileProgram {
+    /// Name of the function.
+    pub name: String,
+    /// Tiles of the machine part that is used; buffers and steps name tiles below it.
+    pub tiles: u32,
+    /// Buffers.
+    pub buffers: Vec<Buffer>,
+    /// Host bindings.
+    pub bindings: Vec<Binding>,
+    /// Supersteps.
+    pub steps: Vec<Step>,
+    /// Memory kept for exchange rows on every tile, set by placement.
+    pub rows_area: Option<RowsArea>,
+}
+
+/// The memory elements that hold exchange rows and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowsArea {
+    /// First byte.
+    pub address: u32,
+    /// Bytes, a multiple of the element size.
+    pub bytes: u32,
+}
+
+impl TileProgram {
+    /// The buffer behind an id.
+    pub fn buffer(&self, id: BufferId) -> &Buffer {
+        &self.buffers[id.0 as usize]
+    }
+
+    /// Adds a buffer.
+    pub fn add_buffer(&mut self, buffer: Buffer) -> BufferId {
+        self.buffers.push(buffer);
+        BufferId(self.buffers.len() as u32 - 1)
+    }
+}
