@@ -29,4 +29,5 @@ if os.path.isdir(tools):
             config.available_features.add(name)
 
 if os.environ.get("IPU_VERIFY_ROUNDTRIP"):
+    config.available_features.add("roundtrip")
     config.substitutions.append((r"\bipu-opt\b(?!/)", "ipu-opt --verify-roundtrip"))

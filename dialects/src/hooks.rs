@@ -45,11 +45,17 @@ extern "C" fn ipuRustVerify(op: MlirOperation) -> bool {
 
 #[unsafe(no_mangle)]
 extern "C" fn ipuRustVerifyRegions(op: MlirOperation) -> bool {
-    checked(op, |op| match ir::name(op).as_str() {
+    let mut reported = false;
+    let fine = checked(op, |op| match ir::name(op).as_str() {
         "ipu.candidate" => ipu::verify_candidate(op),
-        "tile.program" => tile::verify_program(op),
+        "tile.program" => {
+            // Reports everything itself.
+            reported = !tile::verify_program(op);
+            Ok(())
+        }
         _ => Ok(()),
-    })
+    });
+    fine && !reported
 }
 
 #[unsafe(no_mangle)]

@@ -177,6 +177,48 @@ pub fn resource<'c>(ty: Type<'c>, name: &str, bytes: &[u8]) -> Attribute<'c> {
     }
 }
 
+/// The type of a typed attribute.
+pub fn attribute_type(attribute: Attribute<'_>) -> Option<Type<'_>> {
+    // SAFETY: null becomes `None`.
+    unsafe { Type::from_option_raw(mlirAttributeGetType(attribute.to_raw())) }
+}
+
+/// Sets an attribute of an operation in place.
+pub fn set_attribute(op: OperationRef<'_, '_>, name: &str, value: Attribute<'_>) {
+    // SAFETY: both are valid; a pass owns the operations below its anchor.
+    unsafe { mlirOperationSetAttributeByName(op.to_raw(), ffi::text(name), value.to_raw()) }
+}
+
+/// Inserts an operation before another and returns it.
+pub fn insert_before<'c, 'a>(
+    anchor: OperationRef<'c, 'a>,
+    new: Operation<'c>,
+) -> OperationRef<'c, 'a> {
+    // SAFETY: the block takes ownership of `new`.
+    unsafe {
+        let raw = new.into_raw();
+        mlirBlockInsertOwnedOperationBefore(
+            mlirOperationGetBlock(anchor.to_raw()),
+            anchor.to_raw(),
+            raw,
+        );
+        OperationRef::from_raw(raw)
+    }
+}
+
+/// Erases an operation without users. The caller must hold no other reference to it.
+pub fn erase(op: OperationRef<'_, '_>) {
+    // SAFETY: the operation is in a block, and is not used again.
+    unsafe { mlirOperationDestroy(op.to_raw()) }
+}
+
+/// Puts an operation without results in the place of another.
+pub fn replace<'c, 'a>(old: OperationRef<'c, 'a>, new: Operation<'c>) -> OperationRef<'c, 'a> {
+    let new = insert_before(old, new);
+    erase(old);
+    new
+}
+
 /// A tensor type as IR has it; extents may be dynamic.
 #[derive(Clone, Copy)]
 pub struct Tensor<'c>(RankedTensorType<'c>);

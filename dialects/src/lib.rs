@@ -15,15 +15,18 @@ pub mod context;
 pub mod diag;
 pub mod driver;
 mod ffi;
+pub mod graph;
 pub mod guard;
 mod hooks;
-mod ipu;
+pub mod ipu;
 pub mod ir;
-mod layout;
+pub mod layout;
 pub mod nn;
 pub mod pass;
 pub mod pipeline;
-mod tile;
+#[cfg(test)]
+mod tests;
+pub mod tile;
 
 pub use context::{context, parse_guarded, run_pipeline, with_big_stack};
 pub use diag::{Diagnostic, Failed, Severity, Span, emit_error, error_at};

@@ -6,8 +6,8 @@ use melior::ir::operation::OperationLike;
 use melior::ir::{OperationRef, ValueLike};
 use mlir_sys::*;
 
-/// Elements of one tensor; offsets of elements fit 32 bits everywhere below.
-pub const MAX_ELEMENTS: u64 = 1 << 32;
+/// Elements of one tensor: counts and offsets fit 32 bits everywhere below.
+pub const MAX_ELEMENTS: u64 = u32::MAX as u64;
 
 type Check = Result<(), String>;
 
@@ -72,7 +72,7 @@ pub(crate) fn verify(op: OperationRef<'_, '_>, name: &str) -> Check {
     }
 }
 
-fn check_tensor(tensor: Tensor<'_>) -> Check {
+pub(crate) fn check_tensor(tensor: Tensor<'_>) -> Check {
     let mut elements = 1u64;
     for (axis, extent) in tensor.extents().into_iter().enumerate() {
         match extent {
@@ -119,7 +119,9 @@ fn product(
     if result.element() != lhs.element() && result.element().to_string() != "f32" {
         let element = lhs.element().to_string();
         let or = if element == "f32" { "" } else { " or f32" };
-        return Err(format!("result is {result}, expected elements of {element}{or}"));
+        return Err(format!(
+            "result is {result}, expected elements of {element}{or}"
+        ));
     }
     expect_shape(result, &[l_batch, &[*m, *n]].concat())
 }

@@ -1,3 +1,6 @@
+// A round trip prints everything.
+// UNSUPPORTED: roundtrip
+//
 // Large constants are elided in what people read, never in files.
 // RUN: ipu-opt %s | FileCheck %s --check-prefix=DUMP
 // RUN: ipu-opt %s -o %t && FileCheck %s --check-prefix=WHOLE < %t

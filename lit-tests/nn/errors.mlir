@@ -97,7 +97,7 @@ func.func @empty() {
 // -----
 
 func.func @huge() {
-  // expected-error@+1 {{it has more than 4294967296 elements, the limit of one tensor}}
+  // expected-error@+1 {{it has more than 4294967295 elements, the limit of one tensor}}
   %0 = nn.parameter "w" : tensor<99999999999x99999999999xf16>
   return
 }
