@@ -1,1 +1,3 @@
 //! ipu-image
+
+pub mod package;

@@ -1,0 +1,106 @@
+//! Canonical text of decoded instructions.
+//!
+//! The text parses back to the same words. Registers print by number
+//! (`$m15`, `$a14:15`), branch targets as byte addresses. A 16-bit unsigned
+//! immediate that the assembler would take as signed gets the `z` spelling.
+
+use std::fmt;
+
+use crate::codec::{Decoded, Instruction};
+use crate::opcode::Opcode;
+use crate::table::{Format, OperandKind, table};
+
+/// The filler of the main pipeline.
+pub const NOP: u32 = 0x19e0_0000;
+/// The filler of the aux pipeline.
+pub const FNOP: u32 = 0x1ad0_0000;
+
+struct Text<'a> {
+    kind: OperandKind,
+    decoded: &'a Decoded,
+    at: usize,
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.decoded.value(self.at);
+        match self.kind {
+            OperandKind::Reg {
+                file,
+                width,
+                broadcast,
+            } => {
+                write!(f, "${}{value}", file.letter())?;
+                if width > 1 {
+                    write!(f, ":{}", value + i64::from(width) - 1)?;
+                }
+                f.write_str(broadcast.suffix())
+            }
+            OperandKind::Branch | OperandKind::Call => write!(f, "{value:#x}"),
+            _ => write!(f, "{value}"),
+        }
+    }
+}
+
+/// True when the plain mnemonic with these values would select the signed sibling of `format`.
+fn needs_z(format: &Format, decoded: &Decoded) -> bool {
+    let Some(at) = format
+        .operands
+        .iter()
+        .position(|o| o.kind == OperandKind::Unsigned(16))
+    else {
+        return false;
+    };
+    let sibling = |f: &Format| f.operands.iter().any(|o| o.kind == OperandKind::Signed(16));
+    decoded.value(at) <= i64::from(i16::MAX)
+        && table()
+            .by_mnemonic(&format.mnemonic)
+            .iter()
+            .any(|id| sibling(id.format()))
+}
+
+impl fmt::Display for Decoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.opcode, self.word()) {
+            (Opcode::Setzi, NOP) => return f.write_str("nop"),
+            (Opcode::Setzi, FNOP) => return f.write_str("fnop"),
+            _ => {}
+        }
+        let format = self.format();
+        let mut rest = format.syntax.as_str();
+        if needs_z(format, self)
+            && let Some(tail) = rest.strip_prefix(format.mnemonic.as_str())
+        {
+            write!(f, "{}z", format.mnemonic)?;
+            rest = tail;
+        }
+        for (at, operand) in format.operands.iter().enumerate() {
+            // Operands stand in text order, so the next brace is this operand's.
+            let Some((before, after)) = rest.split_once('{') else {
+                break;
+            };
+            f.write_str(before)?;
+            write!(
+                f,
+                "{}",
+                Text {
+                    kind: operand.kind,
+                    decoded: self,
+                    at
+                }
+            )?;
+            rest = after.split_once('}').map_or("", |(_, tail)| tail);
+        }
+        f.write_str(rest)
+    }
+}
+
+impl fmt::Display for Instruction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Instruction::Single(d) => write!(f, "{d}"),
+            Instruction::Bundle(main, aux) => write!(f, "{{ {main} ; {aux} }}"),
+            Instruction::SendPicPair { head, xpic, pic } => write!(f, "{head}, {xpic}, {pic}"),
+        }
+    }
+}

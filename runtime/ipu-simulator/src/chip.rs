@@ -1,0 +1,511 @@
+//! The whole chip: loading, running, syncs, reading back.
+
+use rayon::prelude::*;
+
+use ipu_target::Target;
+
+use std::sync::Arc;
+
+use crate::code::CodeCache;
+use crate::context::{Registers, SupervisorState, WORKERS};
+use crate::fabric::{Outbox, WINDOW};
+use crate::fault::{Fault, SimError, Waiting};
+use crate::memory::{PAGE_BYTES, Page};
+use crate::tile::{Env, Tile};
+
+/// The internal sync zone.
+const INTERNAL: u8 = 3;
+/// The zone of a tile that joins whatever sync the others make.
+const SILENT: u8 = 1;
+/// Below this many started tiles a window is not worth distributing.
+const PARALLEL_TILES: usize = 8;
+
+/// What one tile did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Supervisor instructions.
+    pub supervisor: u64,
+    /// Main-pipeline instructions of workers.
+    pub worker_main: u64,
+    /// Aux-pipeline instructions of workers.
+    pub aux: u64,
+    /// Bundles; each also counts as one main and one aux instruction.
+    pub bundles: u64,
+    /// AMP instructions, part of `aux`.
+    pub amp: u64,
+    /// Exchange items sent.
+    pub sent: u64,
+    /// Exchange items received.
+    pub received: u64,
+    /// Clocks in exchange rows.
+    pub row_cycles: u64,
+    /// Items sent that no tile listened to; complete once they left the fabric.
+    pub lost: u64,
+}
+
+/// One sync of all started tiles. The clocks from the release before (or the start) to
+/// `release_cycle` on `last_tile` are: `row_cycles` of exchange, `release_cycle - arrival_cycle`
+/// of sync, the rest compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncRecord {
+    /// Zone of the sync.
+    pub zone: u8,
+    /// Clock at which the last tile arrived.
+    pub arrival_cycle: u64,
+    /// Clock at which all tiles go on.
+    pub release_cycle: u64,
+    /// Lowest logical tile among the last to arrive.
+    pub last_tile: u32,
+    /// Clocks that this tile spent in exchange rows since the release before.
+    pub row_cycles: u64,
+}
+
+/// Why [`Chip::run`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// All started tiles wait for the host; the next `run` releases them.
+    HostSync {
+        /// Zone of the lowest tile that does not answer silently.
+        zone: u8,
+        /// Clock of the last arrival.
+        cycle: u64,
+    },
+    /// All started tiles executed `trap 0`.
+    Halted {
+        /// Clock of the last one.
+        cycle: u64,
+    },
+}
+
+/// A simulated chip.
+pub struct Chip {
+    target: Target,
+    tiles: Vec<Tile>,
+    outboxes: Vec<Outbox>,
+    code: CodeCache,
+    cycle: u64,
+    syncs: Vec<SyncRecord>,
+    /// Release clock of the host sync at which the last run stopped.
+    release: Option<u64>,
+    poison: bool,
+}
+
+/// Where the tiles stand between two windows.
+struct Survey {
+    started: usize,
+    halted: usize,
+    /// Tiles that wait at a sync.
+    waiting: usize,
+    last_arrival: u64,
+    last_tile: u32,
+    /// Zone of the lowest tile that does not answer silently.
+    zone: Option<u8>,
+    mixed: bool,
+    /// Least clock of the tiles that run in step.
+    in_step: Option<u64>,
+    moving: bool,
+    at_limit: bool,
+    /// `(cycle, tile)` of the first fault.
+    fault: Option<(u64, usize)>,
+    newest: u64,
+}
+
+impl Chip {
+    /// A chip in reset with empty memories.
+    pub fn new(target: &Target) -> Chip {
+        let tiles = || 0..target.tiles;
+        Chip {
+            target: target.clone(),
+            tiles: tiles().map(|t| Tile::new(t, target)).collect(),
+            outboxes: tiles().map(|_| Outbox::default()).collect(),
+            code: CodeCache::default(),
+            cycle: 0,
+            syncs: Vec::new(),
+            release: None,
+            poison: false,
+        }
+    }
+
+    /// Whether each launch overwrites the A file and the accumulators of the worker, to find
+    /// programs that rely on what the program before left there.
+    pub fn poison_launch(&mut self, poison: bool) {
+        self.poison = poison;
+    }
+
+    fn tile(&self, tile: u32) -> Result<&Tile, SimError> {
+        self.tiles
+            .get(tile as usize)
+            .ok_or(SimError::NoSuchTile(tile))
+    }
+
+    fn tile_mut(&mut self, tile: u32) -> Result<&mut Tile, SimError> {
+        self.tiles
+            .get_mut(tile as usize)
+            .ok_or(SimError::NoSuchTile(tile))
+    }
+
+    fn checked(tile: &Tile, address: u32, bytes: usize) -> Result<(), SimError> {
+        if tile.memory.contains(address, bytes) {
+            Ok(())
+        } else {
+            Err(SimError::HostAddress {
+                tile: tile.logical,
+                address,
+                bytes,
+            })
+        }
+    }
+
+    /// Writes bytes to the memory of a logical tile.
+    ///
+    /// # Errors
+    /// The tile does not exist, or the range leaves tile memory.
+    pub fn write(&mut self, tile: u32, address: u32, bytes: &[u8]) -> Result<(), SimError> {
+        let tile = self.tile_mut(tile)?;
+        Chip::checked(tile, address, bytes.len())?;
+        tile.memory.write_bytes(address, bytes);
+        Ok(())
+    }
+
+    /// Loads a segment of an image; the same as [`Chip::write`].
+    ///
+    /// # Errors
+    /// As [`Chip::write`].
+    pub fn load(&mut self, tile: u32, address: u32, bytes: &[u8]) -> Result<(), SimError> {
+        self.write(tile, address, bytes)
+    }
+
+    /// Loads one segment on several tiles, which share its whole pages until they write to them.
+    ///
+    /// # Errors
+    /// As [`Chip::write`].
+    pub fn load_shared(
+        &mut self,
+        tiles: impl IntoIterator<Item = u32>,
+        address: u32,
+        bytes: &[u8],
+    ) -> Result<(), SimError> {
+        let page = PAGE_BYTES as u32;
+        let lead = (address.next_multiple_of(page) - address) as usize;
+        let (head, rest) = bytes.split_at(lead.min(bytes.len()));
+        let (pages, tail) = rest.as_chunks::<PAGE_BYTES>();
+        let pages: Vec<Arc<Page>> = pages.iter().map(|p| Arc::new(*p)).collect();
+        let body = address + head.len() as u32;
+        for number in tiles {
+            let tile = self.tile_mut(number)?;
+            Chip::checked(tile, address, bytes.len())?;
+            tile.memory.write_bytes(address, head);
+            for (i, page) in pages.iter().enumerate() {
+                tile.memory.share_page(body + (i * PAGE_BYTES) as u32, page);
+            }
+            let end = body + (pages.len() * PAGE_BYTES) as u32;
+            if !tail.is_empty() {
+                tile.memory.write_bytes(end, tail);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the memory of a logical tile.
+    ///
+    /// # Errors
+    /// The tile does not exist, or the range leaves tile memory.
+    pub fn read(&self, tile: u32, address: u32, len: usize) -> Result<Vec<u8>, SimError> {
+        let tile = self.tile(tile)?;
+        Chip::checked(tile, address, len)?;
+        Ok(tile.memory.read_bytes(address, len))
+    }
+
+    /// Starts the supervisor of a tile at the current clock.
+    ///
+    /// # Errors
+    /// The tile does not exist.
+    pub fn start(&mut self, tile: u32, entry: u32) -> Result<(), SimError> {
+        let cycle = self.cycle;
+        let tile = self.tile_mut(tile)?;
+        tile.supervisor.pc = entry;
+        tile.supervisor.state = SupervisorState::Running;
+        tile.supervisor.ready = cycle;
+        tile.clock = cycle;
+        Ok(())
+    }
+
+    /// Clock at which the simulation stands.
+    pub fn cycle(&self) -> u64 {
+        self.cycle
+    }
+
+    /// All syncs so far, internal and host.
+    pub fn syncs(&self) -> &[SyncRecord] {
+        &self.syncs
+    }
+
+    /// What a tile did so far.
+    ///
+    /// # Errors
+    /// The tile does not exist.
+    pub fn counters(&self, tile: u32) -> Result<Counters, SimError> {
+        let counters = self.tile(tile)?.counters;
+        let received = self.outboxes[tile as usize].received_items();
+        Ok(Counters {
+            lost: counters.sent - received,
+            ..counters
+        })
+    }
+
+    /// Items of all tiles that nobody received.
+    pub fn lost_words(&self) -> u64 {
+        let lost = |(tile, outbox): (&Tile, &Outbox)| tile.counters.sent - outbox.received_items();
+        self.tiles.iter().zip(&self.outboxes).map(lost).sum()
+    }
+
+    /// The registers of a worker context.
+    ///
+    /// # Errors
+    /// The tile does not exist; a worker number is taken modulo six.
+    pub fn worker_registers(&self, tile: u32, worker: usize) -> Result<&Registers, SimError> {
+        Ok(&self.tile(tile)?.workers[worker % WORKERS].registers)
+    }
+
+    /// The accumulators `AACC[0..32]` of a worker.
+    ///
+    /// # Errors
+    /// As [`Chip::worker_registers`].
+    pub fn worker_accumulators(&self, tile: u32, worker: usize) -> Result<[f32; 32], SimError> {
+        let accumulators = &self.tile(tile)?.workers[worker % WORKERS].accumulators;
+        Ok(std::array::from_fn(|i| accumulators.get(i)))
+    }
+
+    /// The registers of the supervisor.
+    ///
+    /// # Errors
+    /// The tile does not exist.
+    pub fn supervisor_registers(&self, tile: u32) -> Result<&Registers, SimError> {
+        Ok(&self.tile(tile)?.supervisor.registers)
+    }
+
+    /// The program counter of the supervisor.
+    ///
+    /// # Errors
+    /// The tile does not exist.
+    pub fn supervisor_pc(&self, tile: u32) -> Result<u32, SimError> {
+        Ok(self.tile(tile)?.supervisor.pc)
+    }
+
+    /// Runs at most `max_cycles` clocks. After a host sync the tiles are released first.
+    ///
+    /// # Errors
+    /// A fault, a deadlock, or the limit.
+    pub fn run(&mut self, max_cycles: u64) -> Result<Stop, SimError> {
+        let limit = self.cycle.saturating_add(max_cycles);
+        if let Some(release) = self.release.take() {
+            self.release_all(release);
+        }
+        let mut end = 0;
+        let mut fault_limit = limit;
+        // Clocks that the tiles in step spent without a context that could issue.
+        let mut idle = 0;
+        loop {
+            self.advance(end, fault_limit);
+            let now = self.survey(limit);
+            if let Some((cycle, tile)) = now.fault {
+                // Another tile may still fault earlier.
+                if now.in_step.is_none_or(|clock| clock > cycle) {
+                    self.cycle = cycle;
+                    return Err(self.fault_of(tile));
+                }
+                fault_limit = cycle + 1;
+            }
+            let release = self.release_clock(&now);
+            let Some(clock) = now.in_step else {
+                match self.settle(&now, release, limit)? {
+                    Some(stop) => return Ok(stop),
+                    None => continue,
+                }
+            };
+            if clock >= limit {
+                self.cycle = limit;
+                return Err(SimError::MaxCycles { cycle: limit });
+            }
+            if let Some(release) = release.filter(|&r| r <= clock) {
+                match self.complete(&now, release) {
+                    Some(stop) => return Ok(stop),
+                    None => continue,
+                }
+            }
+            // Whatever is still in the fabric has landed after a few windows.
+            idle = if now.moving || release.is_some() {
+                0
+            } else {
+                idle + WINDOW
+            };
+            if idle > 32 * WINDOW {
+                return Err(self.deadlock(&now));
+            }
+            end = (clock + WINDOW).min(release.unwrap_or(u64::MAX));
+        }
+    }
+
+    /// One window of every tile that can move, then their items become visible.
+    fn advance(&mut self, end: u64, limit: u64) {
+        let env = Env {
+            target: &self.target,
+            code: &self.code,
+            poison: self.poison,
+        };
+        let outboxes = &self.outboxes;
+        let started = |t: &&mut Tile| t.in_step() || t.moving();
+        let mut live: Vec<&mut Tile> = self.tiles.iter_mut().filter(started).collect();
+        let step = |tile: &mut &mut Tile| tile.advance(end, limit, &env, outboxes);
+        if live.len() < PARALLEL_TILES {
+            live.iter_mut().for_each(step);
+        } else {
+            live.par_iter_mut().for_each(step);
+        }
+        for (tile, outbox) in self.tiles.iter_mut().zip(&mut self.outboxes) {
+            if !tile.link.outgoing.is_empty() {
+                outbox.publish(&mut tile.link.outgoing);
+            }
+        }
+    }
+
+    fn survey(&self, limit: u64) -> Survey {
+        let mut s = Survey {
+            started: 0,
+            halted: 0,
+            waiting: 0,
+            last_arrival: 0,
+            last_tile: 0,
+            zone: None,
+            mixed: false,
+            in_step: None,
+            moving: false,
+            at_limit: false,
+            fault: None,
+            newest: 0,
+        };
+        for (i, tile) in self.tiles.iter().enumerate() {
+            let state = tile.supervisor.state;
+            if state == SupervisorState::Idle {
+                continue;
+            }
+            s.started += 1;
+            if let Some(fault) = &tile.fault {
+                if s.fault.is_none_or(|(cycle, _)| fault.cycle < cycle) {
+                    s.fault = Some((fault.cycle, i));
+                }
+                continue;
+            }
+            s.newest = s.newest.max(tile.clock);
+            if tile.in_step() {
+                s.in_step = Some(s.in_step.map_or(tile.clock, |c| c.min(tile.clock)));
+            }
+            s.moving |= tile.moving();
+            match state {
+                SupervisorState::Halted if tile.active == 0 => s.halted += 1,
+                SupervisorState::Sync { zone, arrival } => {
+                    s.waiting += 1;
+                    if arrival > s.last_arrival || s.waiting == 1 {
+                        s.last_arrival = arrival;
+                        s.last_tile = tile.logical;
+                    }
+                    if zone != SILENT {
+                        let first = *s.zone.get_or_insert(zone);
+                        s.mixed |= (zone == INTERNAL) != (first == INTERNAL);
+                    }
+                }
+                _ => s.at_limit |= !tile.in_step() && tile.clock >= limit,
+            }
+        }
+        s
+    }
+
+    /// The release clock once all started tiles wait for the same kind of sync.
+    fn release_clock(&self, now: &Survey) -> Option<u64> {
+        let complete = now.waiting == now.started && now.zone.is_some() && !now.mixed;
+        complete.then(|| now.last_arrival + u64::from(self.target.internal_sync_cycles))
+    }
+
+    /// Nothing runs in step: the end, a sync, a limit or a deadlock.
+    fn settle(
+        &mut self,
+        now: &Survey,
+        release: Option<u64>,
+        limit: u64,
+    ) -> Result<Option<Stop>, SimError> {
+        if now.started == 0 {
+            return Err(SimError::NothingStarted);
+        }
+        if now.at_limit {
+            self.cycle = limit;
+            return Err(SimError::MaxCycles { cycle: limit });
+        }
+        if now.halted == now.started {
+            self.cycle = now.newest;
+            return Ok(Some(Stop::Halted { cycle: now.newest }));
+        }
+        match release {
+            Some(release) => Ok(self.complete(now, release)),
+            None => Err(self.deadlock(now)),
+        }
+    }
+
+    /// Records a complete sync; an internal one ends at once, others stop the run.
+    fn complete(&mut self, now: &Survey, release: u64) -> Option<Stop> {
+        let zone = now.zone.unwrap_or(INTERNAL);
+        self.syncs.push(SyncRecord {
+            zone,
+            arrival_cycle: now.last_arrival,
+            release_cycle: release,
+            last_tile: now.last_tile,
+            row_cycles: self.tiles[now.last_tile as usize].row_cycles,
+        });
+        if zone == INTERNAL {
+            self.release_all(release);
+            return None;
+        }
+        self.cycle = now.last_arrival;
+        self.release = Some(release);
+        Some(Stop::HostSync {
+            zone,
+            cycle: now.last_arrival,
+        })
+    }
+
+    fn release_all(&mut self, release: u64) {
+        for tile in &mut self.tiles {
+            if matches!(tile.supervisor.state, SupervisorState::Sync { .. }) {
+                tile.supervisor.state = SupervisorState::Running;
+                tile.supervisor.ready = release;
+                tile.clock = tile.clock.max(release);
+                tile.row_cycles = 0;
+            }
+        }
+    }
+
+    fn fault_of(&self, tile: usize) -> SimError {
+        match &self.tiles[tile].fault {
+            Some(fault) => SimError::Fault(Box::new(Fault::clone(fault))),
+            None => SimError::NothingStarted,
+        }
+    }
+
+    fn deadlock(&mut self, now: &Survey) -> SimError {
+        self.cycle = now.newest;
+        let state = |tile: &Tile| match tile.supervisor.state {
+            SupervisorState::Sync { zone, .. } => Some(Some(zone)),
+            SupervisorState::Halted => Some(None),
+            _ => None,
+        };
+        let waiting = self.tiles.iter().filter_map(|tile| {
+            state(tile).map(|zone| Waiting {
+                tile: tile.logical,
+                zone,
+            })
+        });
+        SimError::Deadlock {
+            cycle: now.newest,
+            waiting: waiting.collect(),
+        }
+    }
+}

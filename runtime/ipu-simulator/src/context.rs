@@ -1,0 +1,240 @@
+//! Register state of the seven contexts of a tile.
+
+use ipu_target::Target;
+
+use crate::csr;
+use crate::exec::numeric::from_f16;
+
+/// Workers of a tile.
+pub(crate) const WORKERS: usize = 6;
+/// General registers of the A file; higher numbers read 0.
+const A_REGISTERS: u8 = 8;
+/// First M register that cannot be written: the target of `nop`, and the zero register.
+const M_WRITABLE: u8 = 14;
+
+/// The two register files. Numbers beyond the general registers hold 0 and stay 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// `$m0` to `$m15`.
+    pub m: [u32; 16],
+    /// `$a0` to `$a15`.
+    pub a: [u32; 16],
+}
+
+impl Registers {
+    #[inline]
+    pub(crate) fn m(&self, r: u8) -> u32 {
+        self.m[usize::from(r & 15)]
+    }
+
+    #[inline]
+    pub(crate) fn set_m(&mut self, r: u8, value: u32) {
+        if r < M_WRITABLE {
+            self.m[usize::from(r)] = value;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn a(&self, r: u8) -> u32 {
+        self.a[usize::from(r & 15)]
+    }
+
+    #[inline]
+    pub(crate) fn set_a(&mut self, r: u8, value: u32) {
+        if r < A_REGISTERS {
+            self.a[usize::from(r)] = value;
+        }
+    }
+
+    /// The pair that starts at `r` as one value.
+    #[inline]
+    pub(crate) fn a_pair(&self, r: u8) -> u64 {
+        u64::from(self.a(r)) | u64::from(self.a(r + 1)) << 32
+    }
+
+    #[inline]
+    pub(crate) fn set_a_pair(&mut self, r: u8, value: u64) {
+        self.set_a(r, value as u32);
+        self.set_a(r + 1, (value >> 32) as u32);
+    }
+}
+
+/// The 32 accumulators of a worker: `AACC[16 s + 2 u]` is `even[s][u]`, the next one `odd[s][u]`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Accumulators {
+    pub(crate) even: [[f32; 8]; 2],
+    pub(crate) odd: [[f32; 8]; 2],
+}
+
+impl Accumulators {
+    /// `AACC[i]`.
+    #[inline]
+    pub(crate) fn get(&self, i: usize) -> f32 {
+        let half = if i & 1 == 0 { &self.even } else { &self.odd };
+        half[i >> 4 & 1][i >> 1 & 7]
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, i: usize, value: f32) {
+        let half = if i & 1 == 0 {
+            &mut self.even
+        } else {
+            &mut self.odd
+        };
+        half[i >> 4 & 1][i >> 1 & 7] = value;
+    }
+}
+
+/// The hardware loop of a worker.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Repeat {
+    /// Repetitions left, 0 outside a body.
+    pub(crate) count: u32,
+    /// Address of the first bundle.
+    pub(crate) first: u32,
+    /// Address after the last bundle.
+    pub(crate) end: u32,
+}
+
+/// Generator state: xoroshiro128aox.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Prng(pub(crate) [u64; 2]);
+
+impl Prng {
+    /// The next 64 bits.
+    pub(crate) fn next(&mut self) -> u64 {
+        let [s0, s1] = self.0;
+        let sx = s0 ^ s1;
+        let and = s0 & s1;
+        let out = sx ^ (and.rotate_left(1) | and.rotate_left(2));
+        self.0 = [s0.rotate_left(55) ^ sx ^ sx << 14, sx.rotate_left(36)];
+        out
+    }
+
+    /// The effect of writing `$PRNG_SEED`.
+    pub(crate) fn seed(value: u32) -> Prng {
+        let s0 = u64::from(!value) << 32 | u64::from(value);
+        Prng([s0, s0.rotate_left(13)])
+    }
+}
+
+/// The state of a worker context that lasts from program to program.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Worker {
+    pub(crate) registers: Registers,
+    pub(crate) accumulators: Accumulators,
+    pub(crate) pc: u32,
+    /// First clock at which it may issue again.
+    pub(crate) ready: u64,
+    pub(crate) repeat: Repeat,
+    pub(crate) prng: Prng,
+    pub(crate) fp_status: u32,
+    pub(crate) fp_control: u32,
+    pub(crate) tas: u32,
+    pub(crate) fp_format: u32,
+    pub(crate) fp_scale: u32,
+    pub(crate) debug: [u32; 2],
+}
+
+/// Where the supervisor stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum SupervisorState {
+    /// Never started.
+    #[default]
+    Idle,
+    /// Executes instructions.
+    Running,
+    /// Waits for its workers (`sync 2`), from this clock on.
+    Local(u64),
+    /// Waits for other tiles or the host.
+    Sync { zone: u8, arrival: u64 },
+    /// Ended by `trap 0`.
+    Halted,
+}
+
+/// The supervisor context.
+#[derive(Clone, Debug)]
+pub(crate) struct Supervisor {
+    pub(crate) registers: Registers,
+    pub(crate) pc: u32,
+    pub(crate) state: SupervisorState,
+    /// First clock at which it may issue again.
+    pub(crate) ready: u64,
+    /// First clock at which an instruction may read the M register.
+    pub(crate) usable: [u64; 16],
+    /// First clock at which a weight load may issue.
+    pub(crate) weights_ready: u64,
+    /// A `sans 0` awaits its `sync 1`.
+    pub(crate) answering: bool,
+    csr: Box<[u32; 256]>,
+}
+
+impl Supervisor {
+    pub(crate) fn new(target: &Target) -> Supervisor {
+        let mut csr = Box::new([0; 256]);
+        csr[csr::INCOMING_MUX as usize] = target.mux_neutral;
+        csr[csr::INCOMING_MUXPAIR as usize] = target.mux_neutral;
+        let scratch = target.runtime_state_base + target.worker_scratch_offset;
+        for w in 0..WORKERS as u32 {
+            csr[(csr::WORKER0_BASE + w) as usize] = scratch + w * target.worker_scratch_bytes;
+        }
+        Supervisor {
+            registers: Registers::default(),
+            pc: 0,
+            state: SupervisorState::Idle,
+            ready: 0,
+            usable: [0; 16],
+            weights_ready: 0,
+            answering: false,
+            csr,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn csr(&self, index: u32) -> u32 {
+        self.csr[(index & 255) as usize]
+    }
+
+    #[inline]
+    pub(crate) fn set_csr(&mut self, index: u32, value: u32) {
+        self.csr[(index & 255) as usize] = value;
+    }
+}
+
+/// The weights shared by the workers, index `4 unit + slot`, with the f16 view unpacked.
+#[derive(Clone)]
+pub(crate) struct Weights {
+    pub(crate) raw: [u64; 64],
+    /// `f16[slot][k][unit]`.
+    pub(crate) f16: Box<[[[f64; 16]; 4]; 4]>,
+}
+
+impl Default for Weights {
+    fn default() -> Weights {
+        Weights {
+            raw: [0; 64],
+            f16: Box::new([[[0.0; 16]; 4]; 4]),
+        }
+    }
+}
+
+impl Weights {
+    /// Sets one entry; the index must be below 64.
+    pub(crate) fn set(&mut self, index: usize, value: u64) {
+        self.raw[index] = value;
+        for k in 0..4 {
+            self.f16[index & 3][k][index >> 2] = from_f16((value >> (16 * k)) as u16);
+        }
+    }
+}
+
+impl Worker {
+    /// Fills what a launch must not rely on with recognisable NaN.
+    pub(crate) fn poison(&mut self) {
+        const POISON: u32 = 0x7fd0_dead;
+        self.registers.a[..usize::from(A_REGISTERS)].fill(POISON);
+        let nan = f32::from_bits(POISON);
+        self.accumulators.even = [[nan; 8]; 2];
+        self.accumulators.odd = [[nan; 8]; 2];
+    }
+}

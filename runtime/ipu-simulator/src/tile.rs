@@ -1,0 +1,516 @@
+//! One tile: seven contexts in six slots, clock by clock.
+
+use ipu_isa::Opcode;
+use ipu_target::Target;
+use ipu_target::geometry::Physical;
+
+use crate::chip::Counters;
+use crate::code::{CodeCache, Issue, Kind, Unit};
+use crate::context::{Supervisor, SupervisorState, WORKERS, Weights, Worker};
+use crate::csr;
+use crate::exec::control::{Flow, Step};
+use crate::exec::memory::Access;
+use crate::exec::numeric::{Fp, Round};
+use crate::exec::{AuxResult, accumulator, control, exchange, float, integer, settle};
+use crate::fabric::{Link, Outbox, Outgoing};
+use crate::fault::{Context, Fault, Reason};
+use crate::memory::Memory;
+
+/// What all tiles share.
+pub(crate) struct Env<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) code: &'a CodeCache,
+    /// Overwrite the A file and the accumulators at launch.
+    pub(crate) poison: bool,
+}
+
+/// A faulting context with its program counter.
+type Trouble = (Context, u32, Reason);
+
+/// One tile and its clock: the first clock it has not executed.
+pub(crate) struct Tile {
+    pub(crate) logical: u32,
+    pub(crate) physical: Physical,
+    pub(crate) clock: u64,
+    pub(crate) memory: Memory,
+    pub(crate) supervisor: Supervisor,
+    pub(crate) workers: Box<[Worker; WORKERS]>,
+    /// Bit `n`: worker `n` is active.
+    pub(crate) active: u8,
+    /// Clock of the newest exit.
+    pub(crate) last_exit: Option<u64>,
+    /// AND of the exit statuses since the last launch from idle.
+    pub(crate) all_exits: bool,
+    pub(crate) weights: Weights,
+    pub(crate) link: Link,
+    /// The next instruction concerns the fabric.
+    at_row: bool,
+    /// Address of the supervisor instruction in progress.
+    issue_pc: u32,
+    pub(crate) counters: Counters,
+    /// Clocks in rows since the last release.
+    pub(crate) row_cycles: u64,
+    pub(crate) fault: Option<Box<Fault>>,
+}
+
+impl Tile {
+    pub(crate) fn new(logical: u32, target: &Target) -> Tile {
+        let physical = Physical::of_logical(logical);
+        Tile {
+            logical,
+            physical,
+            clock: 0,
+            memory: Memory::new(target),
+            supervisor: Supervisor::new(target),
+            workers: Box::default(),
+            active: 0,
+            last_exit: None,
+            all_exits: true,
+            weights: Weights::default(),
+            link: Link::new(physical, target),
+            at_row: false,
+            issue_pc: 0,
+            counters: Counters::default(),
+            row_cycles: 0,
+            fault: None,
+        }
+    }
+
+    /// Whether the tile has to keep pace with the others.
+    pub(crate) fn in_step(&self) -> bool {
+        let waits = matches!(self.supervisor.state, SupervisorState::Sync { .. });
+        self.fault.is_none()
+            && (self.at_row || self.link.active(self.clock) || waits && self.active != 0)
+    }
+
+    /// Whether a context can still issue without help from outside.
+    pub(crate) fn moving(&self) -> bool {
+        self.fault.is_none()
+            && (self.active != 0
+                || matches!(
+                    self.supervisor.state,
+                    SupervisorState::Running | SupervisorState::Local(_)
+                ))
+    }
+
+    /// Runs to `end` in step with the others, and on to `limit` while the tile is by itself.
+    pub(crate) fn advance(&mut self, end: u64, limit: u64, env: &Env, outboxes: &[Outbox]) {
+        if self.in_step() {
+            self.run_in_step(end.min(limit), env, outboxes);
+        }
+        if !self.in_step() && self.fault.is_none() && self.moving() {
+            self.run_alone(limit, env);
+        }
+    }
+
+    /// Runs until the fabric, another tile or `limit` matters.
+    fn run_alone(&mut self, limit: u64, env: &Env) {
+        while self.clock < limit {
+            if self.active == 0 {
+                if self.supervisor.state != SupervisorState::Running {
+                    return;
+                }
+                if self.supervisor.ready > self.clock {
+                    self.clock = self.supervisor.ready.min(limit);
+                    continue;
+                }
+            } else if matches!(self.supervisor.state, SupervisorState::Sync { .. }) {
+                return;
+            }
+            match self.tick(true, env) {
+                Ok(()) if self.at_row => return,
+                Ok(()) => self.clock += 1,
+                Err(trouble) => return self.raise(trouble),
+            }
+        }
+    }
+
+    /// Runs to `end`, sending and receiving.
+    fn run_in_step(&mut self, end: u64, env: &Env, outboxes: &[Outbox]) {
+        self.at_row = false;
+        while self.clock < end {
+            if let Err(trouble) = self.tick_in_step(env, outboxes) {
+                return self.raise(trouble);
+            }
+            self.clock += 1;
+            // Nothing on the wires and nothing to issue: skip ahead.
+            if self.active == 0 && !self.link.active(self.clock) {
+                let next = match self.supervisor.state {
+                    SupervisorState::Running => self.supervisor.ready,
+                    _ => end,
+                };
+                self.clock = next.clamp(self.clock, end.max(self.clock));
+            }
+        }
+    }
+
+    fn tick_in_step(&mut self, env: &Env, outboxes: &[Outbox]) -> Result<(), Trouble> {
+        let clock = self.clock;
+        self.link.settle_pointer(clock);
+        self.tick(false, env)?;
+        let at_row = |reason| (Context::Supervisor, self.issue_pc, reason);
+        let mut reading = None;
+        if self.link.sending_until > clock
+            && let Some(stream) = &mut self.link.stream
+        {
+            let address = stream.address;
+            stream.address = address.wrapping_add(4);
+            if stream.control & 3 != 0 {
+                let control = stream.control;
+                let value = self.memory.read32(address).map_err(at_row)?;
+                self.link.outgoing.push(Outgoing {
+                    event: clock,
+                    value,
+                    control,
+                });
+                self.counters.sent += 1;
+                reading = Some(address);
+                self.apart_from_fetch("exchange read", address, env)?;
+            }
+        }
+        if self.link.listening()
+            && let Some(value) = self.link.receive(clock, outboxes).map_err(at_row)?
+        {
+            self.store_incoming(value, reading, env)?;
+        }
+        Ok(())
+    }
+
+    fn store_incoming(
+        &mut self,
+        value: u32,
+        reading: Option<u32>,
+        env: &Env,
+    ) -> Result<(), Trouble> {
+        let at_row = |reason| (Context::Supervisor, self.issue_pc, reason);
+        let address = self.link.pointer.ok_or(Reason::NoPointer).map_err(at_row)?;
+        if self.active != 0 {
+            return Err(at_row(Reason::ReceiveWithWorker { address }));
+        }
+        self.memory.write32(address, value).map_err(at_row)?;
+        self.link.pointer = Some(address.wrapping_add(4));
+        self.counters.received += 1;
+        if let Some(read) = reading
+            && env.target.exchange_unit(read) == env.target.exchange_unit(address)
+        {
+            return Err(at_row(Reason::ExchangeConflict {
+                what: "exchange write",
+                address,
+                other: "exchange read",
+                other_address: read,
+            }));
+        }
+        self.apart_from_fetch("exchange write", address, env)
+    }
+
+    /// Faults when the row is fetched from the element of an exchange access.
+    fn apart_from_fetch(&self, what: &'static str, address: u32, env: &Env) -> Result<(), Trouble> {
+        if self.supervisor.state != SupervisorState::Running {
+            return Ok(());
+        }
+        let unit = env.target.exchange_unit(address);
+        let first = self.issue_pc;
+        let last = first + env.target.fetch_lookahead_bytes - 4;
+        for fetch in [first, last] {
+            if env.target.exchange_unit(fetch) == unit {
+                let reason = Reason::ExchangeConflict {
+                    what,
+                    address,
+                    other: "instruction fetch",
+                    other_address: fetch,
+                };
+                return Err((Context::Supervisor, first, reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the slot of this clock to its owner. `alone` stops before the fabric.
+    #[inline]
+    fn tick(&mut self, alone: bool, env: &Env) -> Result<(), Trouble> {
+        let slot = (self.clock % WORKERS as u64) as usize;
+        if self.active >> slot & 1 != 0 {
+            if self.workers[slot].ready <= self.clock {
+                let pc = self.workers[slot].pc;
+                return self
+                    .issue_worker(slot, env)
+                    .map_err(|reason| (Context::Worker(slot as u8), pc, reason));
+            }
+        } else if self.supervisor.state == SupervisorState::Running
+            && self.supervisor.ready <= self.clock
+        {
+            let pc = self.supervisor.pc;
+            return self
+                .issue_supervisor(alone, env)
+                .map_err(|reason| (Context::Supervisor, pc, reason));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn raise(&mut self, (context, pc, reason): Trouble) {
+        let words = [pc, pc.wrapping_add(4)].map(|a| self.memory.read32(a));
+        let text = match words {
+            [Ok(first), second] => {
+                let words = [first, second.unwrap_or(0)];
+                match ipu_isa::decode_instruction(&words) {
+                    Some(instruction) => instruction.to_string(),
+                    None => format!(".word {first:#010x}"),
+                }
+            }
+            _ => "no memory".to_string(),
+        };
+        self.fault = Some(Box::new(Fault {
+            tile: self.logical,
+            physical: self.physical.0,
+            context,
+            pc,
+            instruction: text,
+            reason,
+            cycle: self.clock,
+        }));
+    }
+
+    /// The fault of an issue that no context can execute.
+    #[cold]
+    fn refuse(&self, kind: Kind, pc: u32) -> Reason {
+        match kind {
+            Kind::DoubleDestination => {
+                Reason::DoubleDestination("by both halves of a bundle".to_string())
+            }
+            Kind::Undefined => Reason::Undefined {
+                word: self.memory.read32(pc).unwrap_or(0),
+            },
+            _ => Reason::WrongMode,
+        }
+    }
+
+    #[inline]
+    fn issue_worker(&mut self, n: usize, env: &Env) -> Result<(), Reason> {
+        let clock = self.clock;
+        let worker = &mut self.workers[n];
+        let pc = worker.pc;
+        let issue = self.memory.fetch(pc, env.code)?;
+        let (has_main, has_aux) = match issue.kind {
+            Kind::Main => (true, false),
+            Kind::Aux => (false, true),
+            Kind::Bundle => (true, true),
+            kind => return Err(self.refuse(kind, pc)),
+        };
+        if has_main && !issue.main.for_worker() {
+            return Err(Reason::WrongMode);
+        }
+        if worker.repeat.count != 0 {
+            if issue.kind != Kind::Bundle {
+                return Err(Reason::Repeat("the body may hold only bundles"));
+            }
+            if !issue.main.allowed_in_repeat() {
+                return Err(Reason::Repeat(
+                    "the body may hold no control or system instruction",
+                ));
+            }
+        }
+        let next = pc + if issue.kind == Kind::Bundle { 8 } else { 4 };
+        let mut slots = 1;
+        // Both halves read what stood before the bundle: the aux result waits for the main half.
+        let mut result = AuxResult::default();
+        if has_aux {
+            let mut fp = Fp {
+                round: Round::of_code(worker.fp_control >> 16 & 7).unwrap_or_default(),
+                nan_on_overflow: worker.fp_control >> 20 & 1 != 0,
+                flags: 0,
+            };
+            result = match issue.aux.unit {
+                Unit::AuxInteger => integer::aux(&issue.aux, &worker.registers)?,
+                Unit::Accumulator => {
+                    self.counters.amp += u64::from(is_amp(issue.aux.opcode));
+                    accumulator::execute(&issue.aux, worker, &self.weights, &mut fp)?
+                }
+                _ => float::execute(&issue.aux, worker, &mut fp)?,
+            };
+            settle(worker, &fp)?;
+            slots = match result.slots {
+                0 => issue.aux.slots,
+                n => n,
+            };
+            self.counters.aux += 1;
+        }
+        let mut flow = Flow::Next;
+        if has_main {
+            const BASES: usize = 12;
+            let bases = [worker.registers.m[BASES], worker.registers.m[BASES + 1]];
+            match issue.main.unit {
+                Unit::Integer => integer::main(&issue.main, &mut worker.registers)?,
+                Unit::Memory => Access {
+                    registers: &mut worker.registers,
+                    memory: &mut self.memory,
+                    target: env.target,
+                }
+                .execute(&issue.main)?,
+                _ => flow = control::worker(&issue.main, worker, n, next, clock)?,
+            }
+            if issue.writes >> BASES & 3 != 0 {
+                // `$m12` and `$m13` only mirror the base registers.
+                worker.registers.m[BASES..BASES + 2].copy_from_slice(&bases);
+            }
+            slots = slots.max(issue.main.slots);
+            self.counters.worker_main += 1;
+        }
+        self.counters.bundles += u64::from(issue.kind == Kind::Bundle);
+        if result.count > 0 {
+            worker.registers.set_a(result.first, result.values[0]);
+            if result.count > 1 {
+                worker.registers.set_a(result.first + 1, result.values[1]);
+            }
+        }
+        worker.ready = clock + WORKERS as u64 * u64::from(slots);
+        worker.pc = match flow {
+            Flow::Next if worker.repeat.count == 0 => next,
+            Flow::Next => {
+                let repeat = &mut worker.repeat;
+                if next == repeat.end {
+                    repeat.count -= 1;
+                    if repeat.count == 0 {
+                        next
+                    } else {
+                        repeat.first
+                    }
+                } else {
+                    next
+                }
+            }
+            Flow::Jump(target) => target,
+            Flow::Repeat { count, bundles } => {
+                if !next.is_multiple_of(8) {
+                    return Err(Reason::Repeat("the body is not 8-byte aligned"));
+                }
+                let end = next + 8 * bundles;
+                worker.repeat.count = count;
+                worker.repeat.first = next;
+                worker.repeat.end = end;
+                if count == 0 { end } else { next }
+            }
+            Flow::Exit(status) => {
+                self.active &= !(1 << n);
+                self.all_exits &= status;
+                self.last_exit = Some(clock);
+                if self.active == 0 {
+                    self.join(env);
+                }
+                return Ok(());
+            }
+        };
+        Ok(())
+    }
+
+    fn issue_supervisor(&mut self, alone: bool, env: &Env) -> Result<(), Reason> {
+        let clock = self.clock;
+        let pc = self.supervisor.pc;
+        let issue = self.memory.fetch(pc, env.code)?;
+        match issue.kind {
+            Kind::Main if !issue.main.for_supervisor() => return Err(Reason::WrongMode),
+            Kind::Main | Kind::SendPicPair => {}
+            kind => return Err(self.refuse(kind, pc)),
+        }
+        let ready = self.operands_ready(&issue);
+        if ready > clock {
+            self.supervisor.ready = ready;
+            return Ok(());
+        }
+        if alone && self.concerns_fabric(&issue) {
+            self.at_row = true;
+            return Ok(());
+        }
+        self.issue_pc = pc;
+        self.counters.supervisor += 1;
+        let op = &issue.main;
+        let step = match op.unit {
+            Unit::Integer => {
+                integer::main(op, &mut self.supervisor.registers)?;
+                Step::NEXT
+            }
+            Unit::Memory if matches!(op.opcode, Opcode::Ld64putcs | Opcode::Ld128putcs) => {
+                self.load_weights(op)?;
+                Step::NEXT
+            }
+            Unit::Memory => {
+                Access {
+                    registers: &mut self.supervisor.registers,
+                    memory: &mut self.memory,
+                    target: env.target,
+                }
+                .execute(op)?;
+                Step::NEXT
+            }
+            Unit::Exchange => {
+                let supervisor = &self.supervisor;
+                let events =
+                    exchange::row(&issue, &mut self.link, clock, pc, |i| supervisor.csr(i))?;
+                self.row_cycles += events;
+                self.counters.row_cycles += events;
+                Step {
+                    cost: events as u32,
+                    target: None,
+                }
+            }
+            _ => self.supervisor_control(op, clock, env)?,
+        };
+        let supervisor = &mut self.supervisor;
+        if issue.writes != 0 {
+            let usable = clock + u64::from(env.target.supervisor_result_cycles);
+            for (r, at) in supervisor.usable.iter_mut().enumerate() {
+                if issue.writes >> r & 1 != 0 {
+                    *at = usable;
+                }
+            }
+        }
+        supervisor.ready = supervisor.ready.max(clock + u64::from(step.cost));
+        let words = if issue.kind == Kind::SendPicPair {
+            8
+        } else {
+            4
+        };
+        supervisor.pc = step.target.unwrap_or(pc + words);
+        Ok(())
+    }
+
+    /// First clock at which all that the instruction reads is there.
+    fn operands_ready(&self, issue: &Issue) -> u64 {
+        let mut ready = 0;
+        // `$m15` is always there.
+        let mut reads = issue.reads & 0x7fff;
+        while reads != 0 {
+            let r = reads.trailing_zeros() as usize;
+            ready = ready.max(self.supervisor.usable[r]);
+            reads &= reads - 1;
+        }
+        if matches!(issue.main.opcode, Opcode::Ld64putcs | Opcode::Ld128putcs) {
+            ready = ready.max(self.supervisor.weights_ready);
+        }
+        ready
+    }
+
+    /// Whether the instruction sends or steers the mux or the pointer.
+    fn concerns_fabric(&self, issue: &Issue) -> bool {
+        let op = &issue.main;
+        match op.opcode {
+            Opcode::Put if op.imm == csr::INCOMING_MUX => {
+                self.supervisor.registers.m(op.r[1]) != self.link.mux()
+            }
+            opcode => op.unit == Unit::Exchange && opcode != Opcode::Delay,
+        }
+    }
+}
+
+fn is_amp(opcode: Opcode) -> bool {
+    matches!(
+        opcode,
+        Opcode::F16v4hihoamp
+            | Opcode::F16v4hihov4amp
+            | Opcode::F16v4sihoamp
+            | Opcode::F16v4sisoamp
+            | Opcode::F32sisoamp
+            | Opcode::F32sisov2amp
+            | Opcode::F8v8hihov4amp
+    )
+}
