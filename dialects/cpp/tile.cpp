@@ -95,7 +95,7 @@ static ParseResult parseAddress(OpAsmParser &parser, IntegerAttr &address) {
 }
 static void printAddress(OpAsmPrinter &printer, Operation *, IntegerAttr address) {
   printer << "0x";
-  printer.getStream().write_hex(address.getInt());
+  printer.getStream().write_hex(address ? address.getInt() : 0);
 }
 
 /// `(@a, @b)`

@@ -9,8 +9,8 @@ use ipu_program::kernels::Kernels;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
 use ipu_program::plan::{Family, Plan};
 use ipu_program::tile::{
-    Binding, Buffer, BufferId, Compute, Copy, Event, Row, Schedule, Source, Step, TileProgram,
-    Transfer,
+    Binding, Buffer, BufferId, Compute, Copy, Event, Row, RowsArea, Schedule, Source, Step,
+    TileProgram, Transfer,
 };
 use ipu_program::types::{ElementType, TensorType};
 use melior::Context;
@@ -478,6 +478,10 @@ fn program() -> impl Strategy<Value = TileProgram> {
             TileProgram {
                 name: "main \"quoted\"".into(),
                 tiles,
+                rows_area: (tiles > 6).then_some(RowsArea {
+                    address: 0x4c000,
+                    bytes: 64 * tiles,
+                }),
                 buffers: (0..)
                     .zip(buffers)
                     .map(|(i, (layout, live, address, tail))| Buffer {

@@ -6,8 +6,8 @@ use crate::ir::{self, New};
 use crate::pipeline::did_you_mean;
 use ipu_program::kernels::Kernels;
 use ipu_program::tile::{
-    Binding, Buffer, BufferId, Compute, Copy, Event, Row, Schedule, Source, Step, TileProgram,
-    Transfer,
+    Binding, Buffer, BufferId, Compute, Copy, Event, Row, RowsArea, Schedule, Source, Step,
+    TileProgram, Transfer,
 };
 use ipu_program::types::TensorType;
 use melior::Context;
@@ -56,6 +56,20 @@ fn optional_word(op: OperationRef<'_, '_>, name: &str) -> Read<Option<u32>> {
     ir::int(op, name).map(fit).transpose()
 }
 
+/// Two numbers of which both or none must be there.
+fn pair(op: OperationRef<'_, '_>, [a, b]: [&str; 2]) -> Read<Option<(u32, u32)>> {
+    match (optional_word(op, a)?, optional_word(op, b)?) {
+        (Some(a), Some(b)) => Ok(Some((a, b))),
+        (None, None) => Ok(None),
+        _ => Err(format!("needs both {a} and {b}, or none")),
+    }
+}
+
+fn rows_area(op: OperationRef<'_, '_>) -> Read<Option<RowsArea>> {
+    let area = pair(op, ["rows_address", "rows_bytes"])?;
+    Ok(area.map(|(address, bytes)| RowsArea { address, bytes }))
+}
+
 fn symbol(op: OperationRef<'_, '_>) -> String {
     ir::string(op, "sym_name").unwrap_or_default().to_owned()
 }
@@ -63,9 +77,11 @@ fn symbol(op: OperationRef<'_, '_>) -> String {
 /// Reads a `tile.program`. Everything that is wrong is reported, each thing at its own operation.
 pub fn read(op: OperationRef<'_, '_>) -> Result<TileProgram, Failed> {
     let tiles = word(op, "tiles").map_err(|e| emit_error(op, e))?;
+    let rows_area = rows_area(op).map_err(|e| emit_error(op, e))?;
     let program = TileProgram {
         name: symbol(op),
         tiles,
+        rows_area,
         ..TileProgram::default()
     };
     let mut reader = Reader {
@@ -119,7 +135,7 @@ impl Reader {
             layout,
             align: word(op, "align")?,
             tail: optional_word(op, "tail")?.unwrap_or_default(),
-            live: optional_word(op, "first_step")?.zip(optional_word(op, "last_step")?),
+            live: pair(op, ["first_step", "last_step"])?,
             address: optional_word(op, "address")?,
             location: ir::location(op),
             name,
@@ -538,6 +554,14 @@ pub fn build<'c>(
         attributes: &[
             ("sym_name", cx.text(&program.name)),
             ("tiles", cx.int(program.tiles)),
+            (
+                "rows_address",
+                program.rows_area.and_then(|r| cx.int(r.address)),
+            ),
+            (
+                "rows_bytes",
+                program.rows_area.and_then(|r| cx.int(r.bytes)),
+            ),
         ],
         body: true,
         ..New::default()

@@ -10,8 +10,8 @@
 #first = #ipu.layout<rows 1 x 16 stride 0, columns 1 x 16 stride 0, order rows>
 
 ipu.candidate @c0 {
-  // CHECK: tile.program @main on 8 tiles {
-  tile.program @main on 8 tiles {
+  // CHECK: tile.program @main on 8 tiles rows 4096 bytes at 0x4c000 {
+  tile.program @main on 8 tiles rows 4096 bytes at 0x4c000 {
     // CHECK-NEXT: tile.buffer @x : tensor<16x16xf16, #ipu.layout<rows 8 x 2 stride 1, columns 1 x 16 stride 0, order rows>> align 32
     tile.buffer @x : tensor<16x16xf16, #rows> align 32
     // CHECK-NEXT: tile.buffer @a : {{.*}} align 32 tail 64 live 0 to 1 at 0x5c000

@@ -25,9 +25,13 @@ class Tile_Part<string mnemonic> : Tile_Op<mnemonic, [HasParent<"ProgramOp">]>;
 def Tile_ProgramOp : Tile_Op<"program", [IsolatedFromAbove, NoTerminator, SingleBlock,
     NoRegionArguments, RustVerifiedRegions]> {
   let summary = "a whole program; inputs arrive before its first step, outputs leave after its last";
-  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$tiles);
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$tiles,
+      OptionalAttr<I64Attr>:$rows_bytes, OptionalAttr<I64Attr>:$rows_address);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `on` $tiles `tiles` attr-dict-with-keyword $body";
+  let assemblyFormat = [{
+    $sym_name `on` $tiles `tiles` (`rows` $rows_bytes^ `bytes` `at` custom<Address>($rows_address))?
+    attr-dict-with-keyword $body
+  }];
 }
 
 def Tile_BufferOp : Tile_Part<"buffer"> {
