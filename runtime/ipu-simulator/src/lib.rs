@@ -38,6 +38,7 @@ mod fault;
 mod memory;
 mod single;
 mod tile;
+mod units;
 
 pub use chip::{Chip, Counters, Stop, SyncRecord};
 pub use context::Registers;

@@ -139,8 +139,8 @@ fn sisoamp_follows_the_accumulator_pipeline() {
         .collect();
     for (code, engines) in [(0u32, 4usize), (1, 2), (2, 1)] {
         let units = 2 * engines;
-        let mut flags: Vec<u32> = vec![code << 4 | u32::from(engines > 1); 4];
-        flags.extend((0..24).map(|i| code << 4 | i % engines as u32));
+        let mut flags: Vec<u32> = vec![(code << 4) | u32::from(engines > 1); 4];
+        flags.extend((0..24).map(|i| (code << 4) | (i % engines as u32)));
         let mut data = Vec::new();
         let mut want = Vec::new();
         let (mut even, mut odd) = (vec![0f64; units], vec![0f64; units]);
