@@ -320,3 +320,27 @@ impl<'c> New<'c, '_> {
         builder.build().ok()
     }
 }
+
+/// A module as text. Tables and elements of more than `elide_larger` entries are left out, and
+/// all resources.
+pub fn text(module: &melior::ir::Module<'_>, elide_larger: usize) -> String {
+    unsafe extern "C" fn append(text: mlir_sys::MlirStringRef, data: *mut std::ffi::c_void) {
+        // SAFETY: `data` is the string below; the text lives during the call.
+        unsafe { (*data.cast::<String>()).push_str(&ffi::to_string(text)) }
+    }
+    let mut out = String::new();
+    // SAFETY: the module is valid, the flags are destroyed after use, `out` lives during the call.
+    unsafe {
+        let flags = mlir_sys::mlirOpPrintingFlagsCreate();
+        mlir_sys::mlirOpPrintingFlagsElideLargeElementsAttrs(flags, elide_larger as isize);
+        mlir_sys::mlirOpPrintingFlagsElideLargeResourceString(flags, 0);
+        mlir_sys::mlirOperationPrintWithFlags(
+            mlir_sys::mlirModuleGetOperation(module.to_raw()),
+            flags,
+            Some(append),
+            (&raw mut out).cast(),
+        );
+        mlir_sys::mlirOpPrintingFlagsDestroy(flags);
+    }
+    out
+}

@@ -11,10 +11,16 @@ pub fn scheduled<'a>(
     target: &Target,
     kernels: &Kernels,
 ) -> Vec<u64> {
-    programs.map(|p| timeline(p, target, kernels).total).collect()
+    programs
+        .map(|p| timeline(p, target, kernels).total)
+        .collect()
 }
 
 /// Index of the fewest cycles, the first of equals.
 pub fn best(cycles: &[u64]) -> Option<usize> {
-    cycles.iter().enumerate().min_by_key(|(i, n)| (**n, *i)).map(|(i, _)| i)
+    cycles
+        .iter()
+        .enumerate()
+        .min_by_key(|(i, n)| (**n, *i))
+        .map(|(i, _)| i)
 }

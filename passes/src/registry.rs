@@ -33,7 +33,11 @@ static SELECT_OPERATORS: PassDef = PassDef {
     anchor: Some("builtin.module"),
     options: &[
         Opt::Int("tiles", "tiles that may be used, 1 to 1472", 1472),
-        Opt::Str("partials", "element type of partial sums: f32, f16 or any", "f32"),
+        Opt::Str(
+            "partials",
+            "element type of partial sums: f32, f16 or any",
+            "f32",
+        ),
         Opt::Int("finalists", "most candidate programs, 1 to 4", 4),
         Opt::Str("function", "function to compile", "main"),
     ],
@@ -84,7 +88,11 @@ static EMIT: PassDef = PassDef {
     name: "ipu-emit",
     help: "Emit tile images, check every phase, and leave an ipu.package",
     anchor: Some("builtin.module"),
-    options: &[Opt::Str("output", "file to write the package to as well", "")],
+    options: &[Opt::Str(
+        "output",
+        "file to write the package to as well",
+        "",
+    )],
     run: run_emit,
 };
 
@@ -108,13 +116,23 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { tiles: 1472, partials: "f32".into(), finalists: 4, function: "main".into() }
+        Options {
+            tiles: 1472,
+            partials: "f32".into(),
+            finalists: 4,
+            function: "main".into(),
+        }
     }
 }
 
 /// The stages of a compilation: name, as in `--compile-to`, and pipeline text.
 pub fn stages(options: &Options) -> Vec<(&'static str, String)> {
-    let Options { tiles, partials, finalists, function } = options;
+    let Options {
+        tiles,
+        partials,
+        finalists,
+        function,
+    } = options;
     let candidate = |pass: &str| format!("builtin.module(ipu.candidate({pass}))");
     vec![
         (
@@ -142,7 +160,9 @@ fn error_near(op: OperationRef<'_, '_>, location: &str, message: &str) -> Failed
 }
 
 fn candidates<'c: 'a, 'a>(module: OperationRef<'c, 'a>) -> Vec<OperationRef<'c, 'a>> {
-    ir::body_ops(module).filter(|op| ir::name(*op) == "ipu.candidate").collect()
+    ir::body_ops(module)
+        .filter(|op| ir::name(*op) == "ipu.candidate")
+        .collect()
 }
 
 fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
@@ -161,26 +181,44 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
     let tiles = option("tiles", 1, i64::from(target.tiles))?;
     let finalists = option("finalists", 1, 4)?;
     let name = cx.str("partials");
-    let partials = Partials::NAMES.iter().find(|n| n.0 == name).map(|n| n.1).ok_or_else(|| {
-        cx.error(
+    let partials =
+        Partials::NAMES
+            .iter()
+            .find(|n| n.0 == name)
+            .map(|n| n.1)
+            .ok_or_else(|| {
+                cx.error(
             module,
             format!("ipu-select-operators: option partials is '{name}', expected f32, f16 or any"),
         )
-    })?;
+            })?;
     let function = cx.str("function");
-    let functions: Vec<_> =
-        ir::body_ops(module).filter(|op| ir::name(*op) == "func.func").collect();
-    let Some(&func) = functions.iter().find(|f| ir::string(**f, "sym_name") == Some(&function))
+    let functions: Vec<_> = ir::body_ops(module)
+        .filter(|op| ir::name(*op) == "func.func")
+        .collect();
+    let Some(&func) = functions
+        .iter()
+        .find(|f| ir::string(**f, "sym_name") == Some(&function))
     else {
-        let known: Vec<_> =
-            functions.iter().filter_map(|f| ir::string(*f, "sym_name")).collect();
+        let known: Vec<_> = functions
+            .iter()
+            .filter_map(|f| ir::string(*f, "sym_name"))
+            .collect();
         return Err(cx.error(
             module,
-            format!("no function '{function}' to compile, the module has: {}", known.join(", ")),
+            format!(
+                "no function '{function}' to compile, the module has: {}",
+                known.join(", ")
+            ),
         ));
     };
     let model = graph::read(func)?;
-    let machine = Machine { target, kernels: Kernels::builtin(), tiles, partials };
+    let machine = Machine {
+        target,
+        kernels: Kernels::builtin(),
+        tiles,
+        partials,
+    };
     let (found, report) =
         select(&model, &machine, finalists as usize).map_err(|error| match error {
             SelectError::NoLowering(list) => {
@@ -224,7 +262,10 @@ fn reasons(finalist: &Finalist, report: &crate::select_operators::algebra::Repor
 
 fn run_tile(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
     let Some(func) = ir::body_ops(candidate).find(|op| ir::name(*op) == "func.func") else {
-        return Err(emit_error(candidate, "has no function; run ipu-select-operators first"));
+        return Err(emit_error(
+            candidate,
+            "has no function; run ipu-select-operators first",
+        ));
     };
     let model = graph::read(func)?;
     let program = tile::tile(&model, Kernels::builtin())
@@ -233,11 +274,7 @@ fn run_tile(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Faile
 }
 
 /// Replaces an operation by the `tile.program` of a program.
-fn write(
-    old: OperationRef<'_, '_>,
-    program: &TileProgram,
-    at: Location<'_>,
-) -> Result<(), Failed> {
+fn write(old: OperationRef<'_, '_>, program: &TileProgram, at: Location<'_>) -> Result<(), Failed> {
     // SAFETY: the location lives as long as the context of the operation.
     let at = unsafe { Location::from_raw(at.to_raw()) };
     let new = tile_ir::build(ir::context(old), program, at)
@@ -301,17 +338,25 @@ fn run_pick_finalist(module: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(),
     }
     if programs.is_empty() {
         let Some(&first) = list.first() else {
-            return Err(emit_error(module, "has no ipu.candidate; run ipu-select-operators first"));
+            return Err(emit_error(
+                module,
+                "has no ipu.candidate; run ipu-select-operators first",
+            ));
         };
         let why = ipu::infeasible(first).unwrap_or_default();
-        return Err(emit_error(first, format!("{} candidate(s), none fits: {why}", list.len())));
+        return Err(emit_error(
+            first,
+            format!("{} candidate(s), none fits: {why}", list.len()),
+        ));
     }
     let cycles = pick_finalist::scheduled(
         programs.iter().map(|p| &p.1),
         Target::ipu21(),
         Kernels::builtin(),
     );
-    let best = pick_finalist::best(&cycles).and_then(|i| programs.get(i)).map(|p| p.0);
+    let best = pick_finalist::best(&cycles)
+        .and_then(|i| programs.get(i))
+        .map(|p| p.0);
     for ((op, _), &n) in programs.iter().zip(&cycles) {
         ipu::set_scheduled_cycles(*op, n);
     }
@@ -328,7 +373,10 @@ fn run_emit(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed>
     let &[candidate] = &list[..] else {
         return Err(emit_error(
             module,
-            format!("has {} candidates, emission takes one; run ipu-pick-finalist first", list.len()),
+            format!(
+                "has {} candidates, emission takes one; run ipu-pick-finalist first",
+                list.len()
+            ),
         ));
     };
     let op = program_op(candidate)?;
@@ -341,12 +389,20 @@ fn run_emit(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed>
         about.estimated_cycles.unwrap_or(0),
     )
     .map_err(|e| emit_error(op, e.to_string()))?;
-    let bytes = package.to_bytes().map_err(|e| emit_error(op, e.to_string()))?;
+    let bytes = package
+        .to_bytes()
+        .map_err(|e| emit_error(op, e.to_string()))?;
     let output = cx.str("output");
     if !output.is_empty() {
-        package.write_atomic(Path::new(&output)).map_err(|e| emit_error(op, e.to_string()))?;
+        package
+            .write_atomic(Path::new(&output))
+            .map_err(|e| emit_error(op, e.to_string()))?;
     }
-    let package = ipu::Package { name: program.name, format: "ipuexe".into(), bytes };
+    let package = ipu::Package {
+        name: program.name,
+        format: "ipuexe".into(),
+        bytes,
+    };
     let built = ipu::build_package(ir::context(module), &package, candidate.location())
         .ok_or_else(|| emit_error(op, "the package cannot be written as IR"))?;
     ir::insert_before(candidate, built);

@@ -232,7 +232,7 @@ impl Formats {
         entry: u32,
     ) -> Result<(), EncodeError> {
         out.push(encode(self.setzi, &[0, i64::from(record)])?);
-        out.push(encode(self.call, &[LINK, i64::from(entry / 4)])?);
+        out.push(encode(self.call, &[LINK, i64::from(entry)])?);
         Ok(())
     }
 
@@ -243,7 +243,7 @@ impl Formats {
         out.push(encode(self.put, &[OUTGOING_BASE, ZERO])?);
         out.push(encode(self.put, &[INCOMING_DCOUNT, 1])?);
         self.sync(out, ZONE_INTERNAL)?;
-        out.push(encode(self.call, &[LINK, i64::from(row / 4)])?);
+        out.push(encode(self.call, &[LINK, i64::from(row)])?);
         Ok(())
     }
 
@@ -255,7 +255,7 @@ impl Formats {
 
     /// Jumps.
     pub fn jump(&self, out: &mut Vec<u32>, to: u32) -> Result<(), EncodeError> {
-        out.push(encode(self.bri, &[i64::from(to / 4)])?);
+        out.push(encode(self.bri, &[i64::from(to)])?);
         Ok(())
     }
 
