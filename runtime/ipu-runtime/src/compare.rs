@@ -285,7 +285,7 @@ mod tests {
         assert!(c.passed(), "{c}");
         assert!(
             c.to_string()
-                .starts_with("all 3 elements match (atol 1e-3, rtol 1e-5)")
+                .starts_with("all 3 elements match (atol 2e-2, rtol 1e-2)")
         );
         assert_eq!(compare(&e, &a, &Limits::exact()).unwrap().mismatches, 2);
         assert!(compare(&e, &e, &Limits::exact()).unwrap().passed());
