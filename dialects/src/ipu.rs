@@ -85,11 +85,14 @@ pub fn read_package(op: OperationRef<'_, '_>) -> Result<Package, Failed> {
 }
 
 /// Builds an `ipu.package`; the bytes go into a resource.
+///
+/// # Errors
+/// MLIR refuses; a diagnostic says so.
 pub fn build_package<'c>(
     context: &'c Context,
     package: &Package,
     at: Location<'c>,
-) -> Option<Operation<'c>> {
+) -> Result<Operation<'c>, Failed> {
     let text = |s: &str| Some(StringAttribute::new(context, s).into());
     let i8 = IntegerType::new(context, 8).into();
     let ty = Tensor::new(&[package.bytes.len() as u64], i8, None).ty();
@@ -136,12 +139,15 @@ pub fn read_candidate(op: OperationRef<'_, '_>) -> Candidate {
 }
 
 /// Builds an `ipu.candidate` around operations.
+///
+/// # Errors
+/// MLIR refuses; a diagnostic says so.
 pub fn build_candidate<'c>(
     context: &'c Context,
     candidate: &Candidate,
     body: impl IntoIterator<Item = Operation<'c>>,
     at: Location<'c>,
-) -> Option<Operation<'c>> {
+) -> Result<Operation<'c>, Failed> {
     let text = |s: &str| StringAttribute::new(context, s).into();
     let reasons: Vec<Attribute<'c>> = candidate.reasons.iter().map(|r| text(r)).collect();
     let reasons = (!reasons.is_empty()).then(|| ArrayAttribute::new(context, &reasons).into());
@@ -163,12 +169,18 @@ pub fn build_candidate<'c>(
         ..New::default()
     }
     .build("ipu.candidate", at, context)?;
-    // SAFETY: `op` is alive until it is returned.
-    let block = ir::body(unsafe { OperationRef::from_raw(op.to_raw()) })?;
+    let block = ir::new_body(&op)?;
     for inner in body {
         block.append_operation(inner);
     }
-    Some(op)
+    Ok(op)
+}
+
+/// The candidates directly in a module, in order.
+pub fn candidates<'c: 'a, 'a>(module: OperationRef<'c, 'a>) -> Vec<OperationRef<'c, 'a>> {
+    ir::body_ops(module)
+        .filter(|op| ir::name(*op) == "ipu.candidate")
+        .collect()
 }
 
 /// Notes the cycles of the schedule on an `ipu.candidate`.

@@ -171,6 +171,14 @@ impl Reader {
                 end - 1
             ));
         }
+        let mut seen = BTreeSet::new();
+        let shards = layout.shards(buffer.ty.matrix());
+        if let Some(twice) = shards.iter().find(|s| !seen.insert(s.tile)) {
+            return Err(format!(
+                "@{name} has two parts on tile {}, a tile holds one",
+                twice.tile
+            ));
+        }
         self.program.buffers.push(buffer);
         Ok(())
     }
@@ -544,11 +552,14 @@ impl Table<'_> {
 }
 
 /// Builds the `tile.program` of a program.
+///
+/// # Errors
+/// MLIR refuses; a diagnostic says so.
 pub fn build<'c>(
     context: &'c Context,
     program: &TileProgram,
     at: Location<'c>,
-) -> Option<Operation<'c>> {
+) -> Result<Operation<'c>, Failed> {
     let cx = Builder { context, program };
     let top = New {
         attributes: &[
@@ -567,8 +578,7 @@ pub fn build<'c>(
         ..New::default()
     }
     .build("tile.program", at, context)?;
-    // SAFETY: `top` is alive until it is returned.
-    let block = ir::body(unsafe { OperationRef::from_raw(top.to_raw()) })?;
+    let block = ir::new_body(&top)?;
     for buffer in &program.buffers {
         block.append_operation(cx.buffer(buffer)?);
     }
@@ -578,7 +588,21 @@ pub fn build<'c>(
     for step in &program.steps {
         block.append_operation(cx.step(step)?);
     }
-    Some(top)
+    Ok(top)
+}
+
+/// Puts a program in the place of a `tile.program` (or of the `func.func` it comes from).
+///
+/// # Errors
+/// As [`build`].
+pub fn replace<'c, 'a>(
+    old: OperationRef<'c, 'a>,
+    program: &TileProgram,
+) -> Result<OperationRef<'c, 'a>, Failed> {
+    Ok(ir::replace(
+        old,
+        build(ir::context(old), program, old.location())?,
+    ))
 }
 
 struct Builder<'c, 'p> {
@@ -617,7 +641,7 @@ impl<'c> Builder<'c, '_> {
         name: &str,
         at: Location<'c>,
         attributes: &[(&str, Option<Attribute<'c>>)],
-    ) -> Option<Operation<'c>> {
+    ) -> Result<Operation<'c>, Failed> {
         New {
             attributes,
             ..New::default()
@@ -625,7 +649,7 @@ impl<'c> Builder<'c, '_> {
         .build(name, at, self.context)
     }
 
-    fn buffer(&self, b: &Buffer) -> Option<Operation<'c>> {
+    fn buffer(&self, b: &Buffer) -> Result<Operation<'c>, Failed> {
         let ty = TypeAttribute::new(tensor_type(self.context, &b.ty, Some(&b.layout))).into();
         let attributes = [
             ("sym_name", self.text(&b.name)),
@@ -643,7 +667,7 @@ impl<'c> Builder<'c, '_> {
         )
     }
 
-    fn binding(&self, b: &Binding, at: Location<'c>) -> Option<Operation<'c>> {
+    fn binding(&self, b: &Binding, at: Location<'c>) -> Result<Operation<'c>, Failed> {
         let buffer = ("buffer", Some(self.reference(b.buffer)));
         let source: &[_] = match &b.source {
             Source::Input(i) => &[("input", self.int(*i))],
@@ -658,7 +682,7 @@ impl<'c> Builder<'c, '_> {
         self.op("tile.bind", at, &[&[buffer], source].concat())
     }
 
-    fn step(&self, step: &Step) -> Option<Operation<'c>> {
+    fn step(&self, step: &Step) -> Result<Operation<'c>, Failed> {
         let name = ("sym_name", self.text(step.name()));
         let at = |location: &str| Span::location(self.context, location);
         match step {
