@@ -1,4 +1,4 @@
-// Registration of dialect tile and the text of its tables; its meaning is in dialects/src/tile.rs.
+// Registration of dialect tile and the text of its tables; its meaning is in dialects/src/tile/.
 #include "hooks.h"
 
 #include "mlir/CAPI/Registration.h"
