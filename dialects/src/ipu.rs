@@ -188,6 +188,17 @@ pub fn set_scheduled_cycles(op: OperationRef<'_, '_>, n: u64) {
     ir::set_attribute(op, "scheduled_cycles", cycles(ir::context(op), n));
 }
 
+/// Notes on an `ipu.candidate` that memory is too short for it.
+pub fn set_infeasible(op: OperationRef<'_, '_>, why: &str) {
+    let why = StringAttribute::new(ir::context(op), why).into();
+    ir::set_attribute(op, "infeasible", why);
+}
+
+/// Why memory is too short for an `ipu.candidate`, `None` when nothing says so.
+pub fn infeasible(op: OperationRef<'_, '_>) -> Option<String> {
+    ir::string(op, "infeasible").map(str::to_owned)
+}
+
 fn cycles(context: &Context, n: u64) -> Attribute<'_> {
     IntegerAttribute::new(IntegerType::new(context, 64).into(), n as i64).into()
 }

@@ -36,11 +36,14 @@ struct Builder<'a> {
     names: BTreeMap<String, u32>,
 }
 
-/// Builds the tile program of a graph with plans for `tiles` tiles.
+/// Builds the tile program of a graph with plans.
 ///
 /// # Errors
 /// An operation has no plan, or one that does not suit it.
-pub fn tile(graph: &Graph, kernels: &Kernels, tiles: u32) -> Result<TileProgram, TileError> {
+pub fn tile(graph: &Graph, kernels: &Kernels) -> Result<TileProgram, TileError> {
+    let planned = graph.ops.iter().filter_map(|op| op.plan.as_ref()).flat_map(|p| &p.operands);
+    let held = graph.values.iter().filter_map(|v| v.layout.as_ref());
+    let tiles = planned.chain(held).map(Layout::tile_end).max().unwrap_or(1);
     let mut b = Builder {
         graph,
         kernels,

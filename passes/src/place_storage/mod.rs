@@ -63,6 +63,13 @@ pub enum PlaceError {
     Verifier(String, String),
 }
 
+impl PlaceError {
+    /// Whether memory is short, so that another plan may succeed.
+    pub fn is_capacity(&self) -> bool {
+        matches!(self, PlaceError::OutOfMemory(_) | PlaceError::Rows { .. })
+    }
+}
+
 /// What a person needs to know when memory is short.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {

@@ -47,10 +47,22 @@ pub enum Objective {
     Cycles,
     /// As `Cycles` with exchange counted twice: estimates of exchange are the less certain part.
     LessExchange,
-    /// As `Cycles` with exchange counted half.
+    /// As `Cycles` with compute counted twice.
     LessCompute,
     /// Bytes on a tile, then cycles: for models that hardly fit.
     Bytes,
+}
+
+impl Objective {
+    /// What is fewest, for reports.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Objective::Cycles => "cycles of compute and exchange",
+            Objective::LessExchange => "cycles with exchange counted twice",
+            Objective::LessCompute => "cycles with compute counted twice",
+            Objective::Bytes => "bytes on a tile",
+        }
+    }
 }
 
 /// One implementation of an operator.

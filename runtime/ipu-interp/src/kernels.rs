@@ -135,11 +135,12 @@ impl Call<'_> {
         let mut blocks = Vec::new();
         for panel in 0..panels {
             for row in 0..rows {
-                let place = |stride_row, stride_panel| -> Result<u64, TileError> {
-                    Ok(panel * self.word(stride_panel)? + row * self.word(stride_row)?)
+                let place = |side: &str| -> Result<u64, TileError> {
+                    let word = |name: &str| self.word(&format!("{side}_{name}"));
+                    Ok(word("offset")? + panel * word("panel")? + row * word("row")?)
                 };
-                let data = self.read(memory, "src", place("src_row", "src_panel")?, BLOCK)?;
-                blocks.push((place("dst_row", "dst_panel")?, data.to_vec()));
+                let data = self.read(memory, "src", place("src")?, BLOCK)?;
+                blocks.push((place("dst")?, data.to_vec()));
             }
         }
         for (at, data) in blocks {

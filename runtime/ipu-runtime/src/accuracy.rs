@@ -28,7 +28,12 @@ impl Accuracy {
 pub fn top1(labels: &[i64], output: &HostArray) -> Result<Accuracy, DataError> {
     const SUBJECT: &str = "accuracy";
     let &[rows, columns] = output.shape() else {
-        return Err(mismatch(SUBJECT, "shape of the output", "rows x classes", shape(output.shape())));
+        return Err(mismatch(
+            SUBJECT,
+            "shape of the output",
+            "rows x classes",
+            shape(output.shape()),
+        ));
     };
     if labels.len() != rows as usize {
         return Err(mismatch(SUBJECT, "number of labels", rows, labels.len()));
@@ -37,7 +42,12 @@ pub fn top1(labels: &[i64], output: &HostArray) -> Result<Accuracy, DataError> {
     for (row, &label) in labels.iter().enumerate() {
         if !(0..i64::from(columns)).contains(&label) {
             let what = format!("label {row}");
-            return Err(mismatch(SUBJECT, &what, format!("0 to {}", i64::from(columns) - 1), label));
+            return Err(mismatch(
+                SUBJECT,
+                &what,
+                format!("0 to {}", i64::from(columns) - 1),
+                label,
+            ));
         }
         let scores = &output.values()[row * columns as usize..][..columns as usize];
         let largest = scores
@@ -65,7 +75,13 @@ mod tests {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mlp-digits");
         let labels = npy::read_labels(&dir.join("labels.npy")).unwrap();
         let accuracy = top1(&labels, &npy::read(&dir.join("logits.npy")).unwrap()).unwrap();
-        assert_eq!(accuracy, Accuracy { correct: 196, total: 200 });
+        assert_eq!(
+            accuracy,
+            Accuracy {
+                correct: 196,
+                total: 200
+            }
+        );
     }
 
     #[test]

@@ -122,7 +122,9 @@ impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limits = match self.limits.mode {
             EqualityMode::Exact => "exact".to_owned(),
-            EqualityMode::Approximate => format!("atol {:e}, rtol {:e}", self.limits.atol, self.limits.rtol),
+            EqualityMode::Approximate => {
+                format!("atol {:e}, rtol {:e}", self.limits.atol, self.limits.rtol)
+            }
         };
         match &self.worst {
             Some(w) if !self.passed() => write!(
@@ -144,21 +146,35 @@ impl fmt::Display for Comparison {
 ///
 /// # Errors
 /// The shapes differ.
-pub fn compare(expected: &HostArray, actual: &HostArray, limits: &Limits) -> Result<Comparison, ShapeMismatch> {
+pub fn compare(
+    expected: &HostArray,
+    actual: &HostArray,
+    limits: &Limits,
+) -> Result<Comparison, ShapeMismatch> {
     if expected.shape() != actual.shape() {
         return Err(ShapeMismatch {
             expected: expected.shape().to_vec(),
             found: actual.shape().to_vec(),
         });
     }
-    let pairs = || expected.values().iter().copied().zip(actual.values().iter().copied());
+    let pairs = || {
+        expected
+            .values()
+            .iter()
+            .copied()
+            .zip(actual.values().iter().copied())
+    };
     let (mut mismatches, mut max_abs, mut max_rel) = (0, 0f64, 0f64);
     let (mut error, mut norm) = (0f64, 0f64);
     let mut worst: Option<((f64, f64), usize)> = None;
     for (i, (e, a)) in pairs().enumerate() {
         let excess = limits.excess(e, a);
         mismatches += usize::from(excess.is_some());
-        let difference = if e == a { 0.0 } else { (f64::from(e) - f64::from(a)).abs() };
+        let difference = if e == a {
+            0.0
+        } else {
+            (f64::from(e) - f64::from(a)).abs()
+        };
         if difference.is_finite() {
             max_abs = max_abs.max(difference);
             if e != 0.0 {
@@ -169,7 +185,10 @@ pub fn compare(expected: &HostArray, actual: &HostArray, limits: &Limits) -> Res
         if e.is_finite() {
             norm += f64::from(e) * f64::from(e);
         }
-        let rank = (excess.unwrap_or(0.0), if difference.is_nan() { 0.0 } else { difference });
+        let rank = (
+            excess.unwrap_or(0.0),
+            if difference.is_nan() { 0.0 } else { difference },
+        );
         if worst.is_none_or(|(best, _)| rank > best) {
             worst = Some((rank, i));
         }
@@ -179,7 +198,11 @@ pub fn compare(expected: &HostArray, actual: &HostArray, limits: &Limits) -> Res
         mismatches,
         max_abs,
         max_rel,
-        relative_l2: if error == 0.0 { 0.0 } else { (error / norm).sqrt() },
+        relative_l2: if error == 0.0 {
+            0.0
+        } else {
+            (error / norm).sqrt()
+        },
         pcc: correlation(pairs),
         worst: worst.map(|(_, i)| Element {
             index: unravel(i, expected.shape()),
@@ -239,7 +262,10 @@ mod tests {
         let e = array(&[2, 2], &[1.0, 2.0, 3.0, 123.0]);
         let a = array(&[2, 2], &[1.0, 2.5, 3.0, 0.0]);
         let c = compare(&e, &a, &Limits::for_element(ElementType::F32)).unwrap();
-        assert_eq!((c.mismatches, c.max_abs, c.max_rel, c.passed()), (2, 123.0, 1.0, false));
+        assert_eq!(
+            (c.mismatches, c.max_abs, c.max_rel, c.passed()),
+            (2, 123.0, 1.0, false)
+        );
         let text = c.to_string();
         assert!(
             text.starts_with("2 of 4 elements differ (atol 1e-4, rtol 1e-5); worst: element at index 3 [1, 1] (0) does not match the expected (123); max abs 1.230e2"),
@@ -254,7 +280,10 @@ mod tests {
         let limits = Limits::for_element(ElementType::F16);
         let c = compare(&e, &a, &limits).unwrap();
         assert!(c.passed(), "{c}");
-        assert!(c.to_string().starts_with("all 3 elements match (atol 1e-3, rtol 1e-5)"));
+        assert!(
+            c.to_string()
+                .starts_with("all 3 elements match (atol 1e-3, rtol 1e-5)")
+        );
         assert_eq!(compare(&e, &a, &Limits::exact()).unwrap().mismatches, 2);
         assert!(compare(&e, &e, &Limits::exact()).unwrap().passed());
     }
@@ -262,7 +291,10 @@ mod tests {
     #[test]
     fn special_values() {
         let e = array(&[4], &[f32::NAN, f32::INFINITY, 1.0, f32::INFINITY]);
-        let a = array(&[4], &[f32::NAN, f32::INFINITY, f32::NAN, f32::NEG_INFINITY]);
+        let a = array(
+            &[4],
+            &[f32::NAN, f32::INFINITY, f32::NAN, f32::NEG_INFINITY],
+        );
         let c = compare(&e, &a, &Limits::for_element(ElementType::F32)).unwrap();
         assert_eq!((c.mismatches, c.max_abs), (2, 0.0));
         assert!(c.worst.as_ref().is_some_and(|w| w.flat == 3));
@@ -278,7 +310,10 @@ mod tests {
         let flat = array(&[4], &[5.0; 4]);
         assert_eq!(compare(&e, &flat, &Limits::exact()).unwrap().pcc, 0.0);
         let empty = array(&[0], &[]);
-        assert_eq!(compare(&empty, &empty, &Limits::exact()).unwrap().worst, None);
+        assert_eq!(
+            compare(&empty, &empty, &Limits::exact()).unwrap().worst,
+            None
+        );
         let error = compare(&e, &array(&[2, 2], &[0.0; 4]), &Limits::exact()).unwrap_err();
         assert_eq!(error.to_string(), "shapes differ: expected 4, found 2x2");
     }

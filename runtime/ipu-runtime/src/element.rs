@@ -58,9 +58,16 @@ impl FileElement {
     /// The inverse of [`FileElement::name`]; `u8` and `si8` are accepted for `ui8` and `i8`.
     pub fn from_name(name: &str) -> Option<Self> {
         let find = |n: &str| Self::ALL.iter().copied().find(|e| e.name() == n);
-        find(name)
-            .or_else(|| find(&format!("u{}", name.strip_prefix('u').map(|w| format!("i{w}"))?)))
-            .or_else(|| find(name.strip_prefix('s')?))
+        let short = |n: &str| {
+            n.strip_prefix('u')
+                .and_then(|bits| find(&format!("ui{bits}")))
+        };
+        let signed = |n: &str| {
+            n.strip_prefix('s')
+                .filter(|n| n.starts_with('i'))
+                .and_then(find)
+        };
+        find(name).or_else(|| short(name)).or_else(|| signed(name))
     }
 
     /// Whether values have no fraction.
@@ -92,19 +99,33 @@ pub(crate) fn extents(subject: &str, shape: &[u64]) -> Result<(Vec<u32>, usize),
     let extents: Result<Vec<u32>, _> = shape.iter().map(|&d| u32::try_from(d)).collect();
     match (count, extents) {
         (Some(count), Ok(extents)) => Ok((extents, count as usize)),
-        _ => Err(mismatch(subject, "shape", "fewer than 2^32 elements", format!("{shape:?}"))),
+        _ => Err(mismatch(
+            subject,
+            "shape",
+            "fewer than 2^32 elements",
+            format!("{shape:?}"),
+        )),
     }
 }
 
 /// An array of raw little-endian data, whose length must be that of the type.
-pub(crate) fn raw(subject: &str, shape: &[u64], element: FileElement, data: &[u8]) -> Result<HostArray, DataError> {
+pub(crate) fn raw(
+    subject: &str,
+    shape: &[u64],
+    element: FileElement,
+    data: &[u8],
+) -> Result<HostArray, DataError> {
     let (extents, count) = extents(subject, shape)?;
     let expected = count as u64 * element.bytes() as u64;
     if expected != data.len() as u64 {
         let what = format!("bytes of {shape:?} {}", element.name());
         return Err(mismatch(subject, &what, expected, data.len()));
     }
-    HostArray::new(TensorType::new(extents, element.host()), element.decode(data)).map_err(|e| format(subject, e))
+    HostArray::new(
+        TensorType::new(extents, element.host()),
+        element.decode(data),
+    )
+    .map_err(|e| format(subject, e))
 }
 
 #[cfg(test)]

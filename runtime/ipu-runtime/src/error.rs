@@ -42,7 +42,12 @@ pub(crate) fn format(subject: &str, problem: impl ToString) -> DataError {
     }
 }
 
-pub(crate) fn mismatch(subject: &str, what: &str, expected: impl ToString, found: impl ToString) -> DataError {
+pub(crate) fn mismatch(
+    subject: &str,
+    what: &str,
+    expected: impl ToString,
+    found: impl ToString,
+) -> DataError {
     DataError::Mismatch {
         subject: subject.to_owned(),
         what: what.to_owned(),

@@ -24,7 +24,12 @@ pub fn parse(text: &str) -> Result<HostArray, DataError> {
     let text = text.trim();
     if let Some(file) = text.strip_prefix('@') {
         if !has_extension(file, "npy") {
-            return Err(mismatch(&subject, "file without a type", "@FILE.npy, or TYPE=@FILE.bin", file));
+            return Err(mismatch(
+                &subject,
+                "file without a type",
+                "@FILE.npy, or TYPE=@FILE.bin",
+                file,
+            ));
         }
         return npy::read(Path::new(file));
     }
@@ -42,37 +47,67 @@ pub fn parse(text: &str) -> Result<HostArray, DataError> {
                 let array = npy::read(Path::new(file))?;
                 let (expected, _) = extents(&subject, &extents_found)?;
                 if array.shape() != expected {
-                    return Err(mismatch(file, "shape", shape(&expected), shape(array.shape())));
+                    return Err(mismatch(
+                        file,
+                        "shape",
+                        shape(&expected),
+                        shape(array.shape()),
+                    ));
                 }
                 Ok(array.to_element(element.host()))
             }
-            Some(file) => raw(file, &extents_found, element, &error::read(Path::new(file))?),
+            Some(file) => raw(
+                file,
+                &extents_found,
+                element,
+                &error::read(Path::new(file))?,
+            ),
         },
     }
 }
 
 fn has_extension(file: &str, extension: &str) -> bool {
-    Path::new(file).extension().is_some_and(|e| e.eq_ignore_ascii_case(extension))
+    Path::new(file)
+        .extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case(extension))
 }
 
 fn parse_type(subject: &str, ty: &str) -> Result<(Vec<u64>, FileElement), DataError> {
     let (dims, name) = ty.rsplit_once('x').map_or(("", ty), |(d, n)| (d, n));
-    let element = FileElement::from_name(name)
-        .ok_or_else(|| mismatch(subject, "element type", FileElement::names(), format!("'{name}'")))?;
+    let element = FileElement::from_name(name).ok_or_else(|| {
+        mismatch(
+            subject,
+            "element type",
+            FileElement::names(),
+            format!("'{name}'"),
+        )
+    })?;
     let dims = dims.split('x').filter(|_| !dims.is_empty());
     let shape = dims
-        .map(|d| d.parse().map_err(|_| mismatch(subject, "extent", "a number", format!("'{d}'"))))
+        .map(|d| {
+            d.parse()
+                .map_err(|_| mismatch(subject, "extent", "a number", format!("'{d}'")))
+        })
         .collect::<Result<_, _>>()?;
     Ok((shape, element))
 }
 
-fn values(subject: &str, shape: &[u64], element: FileElement, content: &str) -> Result<HostArray, DataError> {
+fn values(
+    subject: &str,
+    shape: &[u64],
+    element: FileElement,
+    content: &str,
+) -> Result<HostArray, DataError> {
     let (extents, count) = extents(subject, shape)?;
     let mut depth = 0usize;
     for c in content.chars() {
         match c {
             '[' => depth += 1,
-            ']' => depth = depth.checked_sub(1).ok_or_else(|| format(subject, "']' without '['"))?,
+            ']' => {
+                depth = depth
+                    .checked_sub(1)
+                    .ok_or_else(|| format(subject, "']' without '['"))?
+            }
             _ => {}
         }
     }
@@ -88,14 +123,24 @@ fn values(subject: &str, shape: &[u64], element: FileElement, content: &str) -> 
                 .parse()
                 .map_err(|_| mismatch(subject, "value", "a number", format!("'{word}'")))?;
             match element.is_integer() && (value.fract() != 0.0 || !value.is_finite()) {
-                true => Err(mismatch(subject, "value", format!("an {}", element.name()), format!("'{word}'"))),
+                true => Err(mismatch(
+                    subject,
+                    "value",
+                    format!("an {}", element.name()),
+                    format!("'{word}'"),
+                )),
                 false => Ok(value),
             }
         })
         .collect::<Result<Vec<f32>, _>>()?;
     if values.len() != count && values.len() != 1 {
         let expected = format!("{count}, or 1 for all of them");
-        return Err(mismatch(subject, "number of values", expected, values.len()));
+        return Err(mismatch(
+            subject,
+            "number of values",
+            expected,
+            values.len(),
+        ));
     }
     let ty = TensorType::new(extents, element.host());
     HostArray::constant(ty, &values).map_err(|e| format(subject, e))
@@ -133,7 +178,11 @@ mod tests {
 
     fn check(text: &str, extents: &[u32], element: ElementType, values: &[f32]) {
         let array = parse(text).unwrap();
-        assert_eq!((array.shape(), array.ty().element, array.values()), (extents, element, values), "{text}");
+        assert_eq!(
+            (array.shape(), array.ty().element, array.values()),
+            (extents, element, values),
+            "{text}"
+        );
     }
 
     fn refuse(text: &str) -> String {
@@ -147,8 +196,18 @@ mod tests {
         check("-2e3", &[], F32, &[-2000.0]);
         check("f16=1.5", &[], F16, &[1.5]);
         check("2x2xf32=1 2 3 4", &[2, 2], F32, &[1.0, 2.0, 3.0, 4.0]);
-        check("2x3xf16=[1 2 3][4 5 6]", &[2, 3], F16, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        check("2x2xf32=[[1,2], [3,4]]", &[2, 2], F32, &[1.0, 2.0, 3.0, 4.0]);
+        check(
+            "2x3xf16=[1 2 3][4 5 6]",
+            &[2, 3],
+            F16,
+            &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+        );
+        check(
+            "2x2xf32=[[1,2], [3,4]]",
+            &[2, 2],
+            F32,
+            &[1.0, 2.0, 3.0, 4.0],
+        );
         check("2x2xf32=0.5", &[2, 2], F32, &[0.5; 4]);
         check("3xi32=1 -2 3", &[3], F32, &[1.0, -2.0, 3.0]);
         check("2xf16=0.1 1e9", &[2], F16, &[0.099_975_586, 65504.0]);
@@ -160,15 +219,28 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
         std::fs::write(path("a.bin"), [0, 0x3c, 0, 0xc0]).unwrap();
-        check(&format!("2xf16=@{}", path("a.bin")), &[2], ElementType::F16, &[1.0, -2.0]);
+        check(
+            &format!("2xf16=@{}", path("a.bin")),
+            &[2],
+            ElementType::F16,
+            &[1.0, -2.0],
+        );
         let array = parse("2xf32=1 2").unwrap();
         npy::write(Path::new(&path("a.npy")), &array).unwrap();
         assert_eq!(parse(&format!("@{}", path("a.npy"))).unwrap(), array);
-        check(&format!("2xf16=@{}", path("a.npy")), &[2], ElementType::F16, &[1.0, 2.0]);
+        check(
+            &format!("2xf16=@{}", path("a.npy")),
+            &[2],
+            ElementType::F16,
+            &[1.0, 2.0],
+        );
         let e = refuse(&format!("3xf16=@{}", path("a.npy")));
         assert_eq!(e, format!("{}: shape: expected 3, found 2", path("a.npy")));
         let e = refuse(&format!("3xf16=@{}", path("a.bin")));
-        assert_eq!(e, format!("{}: bytes of [3] f16: expected 6, found 4", path("a.bin")));
+        assert_eq!(
+            e,
+            format!("{}: bytes of [3] f16: expected 6, found 4", path("a.bin"))
+        );
         assert!(refuse("@a.bin").ends_with("expected @FILE.npy, or TYPE=@FILE.bin, found a.bin"));
     }
 
@@ -178,9 +250,18 @@ mod tests {
             refuse("2x2xf32=1 2 3"),
             "'2x2xf32=1 2 3': number of values: expected 4, or 1 for all of them, found 3"
         );
-        assert_eq!(refuse("2xf32=1 b"), "'2xf32=1 b': value: expected a number, found 'b'");
-        assert_eq!(refuse("2xi8=1 0.5"), "'2xi8=1 0.5': value: expected an i8, found '0.5'");
-        assert_eq!(refuse("?xf32=1"), "'?xf32=1': extent: expected a number, found '?'");
+        assert_eq!(
+            refuse("2xf32=1 b"),
+            "'2xf32=1 b': value: expected a number, found 'b'"
+        );
+        assert_eq!(
+            refuse("2xi8=1 0.5"),
+            "'2xi8=1 0.5': value: expected an i8, found '0.5'"
+        );
+        assert_eq!(
+            refuse("?xf32=1"),
+            "'?xf32=1': extent: expected a number, found '?'"
+        );
         assert!(refuse("2xf8=1").contains("element type: expected f16, "));
         assert_eq!(refuse("2xf32=[1 2"), "'2xf32=[1 2': '[' without ']'");
         assert_eq!(refuse("2xf32=1] [2"), "'2xf32=1] [2': ']' without '['");
@@ -190,10 +271,18 @@ mod tests {
 
     #[test]
     fn text_of_arrays() {
-        for text in ["f32=3.5", "2xf32=1 2", "2x2xf32=[1 2][3 4]", "2x1x2xf16=[[1 2]][[3 4]]"] {
+        for text in [
+            "f32=3.5",
+            "2xf32=1 2",
+            "2x2xf32=[1 2][3 4]",
+            "2x1x2xf16=[[1 2]][[3 4]]",
+        ] {
             assert_eq!(to_text(&parse(text).unwrap(), 100), text);
         }
-        assert_eq!(to_text(&parse("2x2xf32=7").unwrap(), 3), "2x2xf32=[7 7][7 ...");
+        assert_eq!(
+            to_text(&parse("2x2xf32=7").unwrap(), 3),
+            "2x2xf32=[7 7][7 ..."
+        );
         assert_eq!(to_text(&parse("2x2xf32=7").unwrap(), 0), "2x2xf32=[...");
     }
 }

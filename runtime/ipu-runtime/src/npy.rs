@@ -62,7 +62,12 @@ pub fn read_labels(path: &Path) -> Result<Vec<i64>, DataError> {
     let (subject, bytes) = (path.display().to_string(), error::read(path)?);
     let (shape, element, _, data) = open(&subject, &bytes)?;
     if !element.is_integer() {
-        return Err(mismatch(&subject, "element type of labels", "an integer", element.name()));
+        return Err(mismatch(
+            &subject,
+            "element type of labels",
+            "an integer",
+            element.name(),
+        ));
     }
     if shape.len() != 1 {
         return Err(mismatch(&subject, "axes of labels", 1, shape.len()));
@@ -75,7 +80,8 @@ type Opened<'a> = (Vec<u64>, FileElement, Order, &'a [u8]);
 
 fn open<'a>(subject: &str, bytes: &'a [u8]) -> Result<Opened<'a>, DataError> {
     let end = check_header(subject, bytes)?;
-    let header = NpyHeader::from_reader(&bytes[..end]).map_err(|e| format(subject, format!("npy header: {e}")))?;
+    let header = NpyHeader::from_reader(&bytes[..end])
+        .map_err(|e| format(subject, format!("npy header: {e}")))?;
     let descr = header.dtype().descr();
     let plain = match header.dtype() {
         DType::Plain(ty) if ty.endianness() != Endianness::Big => Some(ty),
@@ -95,7 +101,12 @@ fn open<'a>(subject: &str, bytes: &'a [u8]) -> Result<Opened<'a>, DataError> {
         let expected = format!("little-endian numbers ({})", FileElement::names());
         mismatch(subject, "dtype", expected, descr)
     })?;
-    Ok((header.shape().to_vec(), element, header.order(), &bytes[end..]))
+    Ok((
+        header.shape().to_vec(),
+        element,
+        header.order(),
+        &bytes[end..],
+    ))
 }
 
 /// Checks what the header parser takes for granted: that the header is in the file, flat, and
@@ -110,15 +121,26 @@ fn check_header(subject: &str, bytes: &[u8]) -> Result<usize, DataError> {
         Some(&[2 | 3, _, a, b, c, d]) => Some((12, u32::from_le_bytes([a, b, c, d]) as usize)),
         _ => None,
     };
-    let (start, size) = size.ok_or_else(|| format(subject, "npy header: format version is not 1, 2 or 3"))?;
+    let (start, size) =
+        size.ok_or_else(|| format(subject, "npy header: format version is not 1, 2 or 3"))?;
     let limit = MAX_HEADER.min(bytes.len().saturating_sub(start));
     if size > limit {
-        return Err(mismatch(subject, "bytes of the npy header", format!("at most {limit}"), size));
+        return Err(mismatch(
+            subject,
+            "bytes of the npy header",
+            format!("at most {limit}"),
+            size,
+        ));
     }
     let text = &bytes[start..start + size];
     let nested = text.iter().filter(|b| b"([{".contains(b)).count();
     if nested > 16 {
-        return Err(mismatch(subject, "brackets in the npy header", "at most 16", nested));
+        return Err(mismatch(
+            subject,
+            "brackets in the npy header",
+            "at most 16",
+            nested,
+        ));
     }
     let shape = text.windows(5).position(|w| w == b"shape").unwrap_or(0);
     let product = text[shape..]
@@ -130,7 +152,10 @@ fn check_header(subject: &str, bytes: &[u8]) -> Result<usize, DataError> {
         });
     match product {
         Some(_) => Ok(start + size),
-        None => Err(format(subject, "npy header: the shape has more than 2^64 elements")),
+        None => Err(format(
+            subject,
+            "npy header: the shape has more than 2^64 elements",
+        )),
     }
 }
 
@@ -179,7 +204,8 @@ mod tests {
 
     /// A version 1 file.
     fn file(descr: &str, order: &str, shape: &str, data: &[u8]) -> Vec<u8> {
-        let dict = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n");
+        let dict =
+            format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n");
         let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
         bytes.extend((dict.len() as u16).to_le_bytes());
         bytes.extend(dict.as_bytes());
@@ -214,13 +240,29 @@ mod tests {
     #[test]
     fn other_types_become_f32() {
         for (descr, data) in [
-            ("<f8", [1.0f64, -2.0].iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>()),
-            ("<i4", [1i32, -2].iter().flat_map(|v| v.to_le_bytes()).collect()),
-            ("<i8", [1i64, -2].iter().flat_map(|v| v.to_le_bytes()).collect()),
+            (
+                "<f8",
+                [1.0f64, -2.0]
+                    .iter()
+                    .flat_map(|v| v.to_le_bytes())
+                    .collect::<Vec<u8>>(),
+            ),
+            (
+                "<i4",
+                [1i32, -2].iter().flat_map(|v| v.to_le_bytes()).collect(),
+            ),
+            (
+                "<i8",
+                [1i64, -2].iter().flat_map(|v| v.to_le_bytes()).collect(),
+            ),
             ("|i1", vec![1, 0xfe]),
         ] {
             let array = parse("x.npy", &file(descr, "False", "(2,)", &data)).unwrap();
-            assert_eq!((array.values(), array.ty().element), (&[1.0, -2.0][..], ElementType::F32), "{descr}");
+            assert_eq!(
+                (array.values(), array.ty().element),
+                (&[1.0, -2.0][..], ElementType::F32),
+                "{descr}"
+            );
         }
         let array = parse("x.npy", &file("|u1", "False", "()", &[200])).unwrap();
         assert_eq!((array.values(), array.shape()), (&[200.0][..], &[][..]));
@@ -232,7 +274,10 @@ mod tests {
         let array = parse("x.npy", &file("|u1", "True", "(2, 3, 2)", &data)).unwrap();
         // numpy.arange(12).reshape((2, 3, 2), order='F').ravel()
         let expected = [0.0, 6.0, 2.0, 8.0, 4.0, 10.0, 1.0, 7.0, 3.0, 9.0, 5.0, 11.0];
-        assert_eq!((array.values(), array.shape()), (&expected[..], &[2, 3, 2][..]));
+        assert_eq!(
+            (array.values(), array.shape()),
+            (&expected[..], &[2, 3, 2][..])
+        );
     }
 
     #[test]
@@ -244,13 +289,25 @@ mod tests {
         assert!(refuse(&file("<f4", "False", "(2,)", &[0; 9])).ends_with("expected 8, found 9"));
         assert_eq!(
             refuse(&file(">f4", "False", "(2,)", &[0; 8])),
-            format!("x.npy: dtype: expected little-endian numbers ({}), found '>f4'", FileElement::names())
+            format!(
+                "x.npy: dtype: expected little-endian numbers ({}), found '>f4'",
+                FileElement::names()
+            )
         );
-        assert_eq!(refuse(b"PK\x03\x04"), "x.npy: magic: expected \\x93NUMPY, found PK\\x03\\x04");
+        assert_eq!(
+            refuse(b"PK\x03\x04"),
+            "x.npy: magic: expected \\x93NUMPY, found PK\\x03\\x04"
+        );
         let huge = "(4294967296, 4294967296, 4294967296)";
         assert!(refuse(&file("<f4", "False", huge, &[])).contains("more than 2^64"));
-        assert!(refuse(&file("<f4", "False", "(4294967296,)", &[])).contains("fewer than 2^32 elements"));
-        assert!(refuse(&file("<f4", "False", &"(".repeat(5000), &[])).contains("at most 16, found 5001"));
+        assert!(
+            refuse(&file("<f4", "False", "(4294967296,)", &[]))
+                .contains("fewer than 2^32 elements")
+        );
+        assert!(
+            refuse(&file("<f4", "False", &"(".repeat(5000), &[]))
+                .contains("at most 16, found 5001")
+        );
         let missing = read(Path::new("no.npy")).unwrap_err().to_string();
         assert!(missing.starts_with("no.npy: "), "{missing}");
     }
@@ -260,7 +317,9 @@ mod tests {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mlp-digits");
         assert_eq!(read(&dir.join("images.npy")).unwrap().shape(), [200, 64]);
         assert_eq!(read_labels(&dir.join("labels.npy")).unwrap().len(), 200);
-        let e = read_labels(&dir.join("images.npy")).unwrap_err().to_string();
+        let e = read_labels(&dir.join("images.npy"))
+            .unwrap_err()
+            .to_string();
         assert!(e.contains("expected an integer, found f"), "{e}");
     }
 }

@@ -19,7 +19,8 @@ pub fn read(path: &Path) -> Result<Parameters, DataError> {
 /// # Errors
 /// Not safetensors, or a tensor is not of numbers.
 pub fn parse(subject: &str, bytes: &[u8]) -> Result<Parameters, DataError> {
-    let file = SafeTensors::deserialize(bytes).map_err(|e| format(subject, format!("safetensors: {e}")))?;
+    let file = SafeTensors::deserialize(bytes)
+        .map_err(|e| format(subject, format!("safetensors: {e}")))?;
     let mut parameters = Parameters::new();
     for (name, view) in file.iter() {
         let subject = format!("{subject}: tensor '{name}'");
@@ -36,10 +37,20 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<Parameters, DataError> {
             Dtype::U16 => FileElement::U16,
             Dtype::U32 => FileElement::U32,
             Dtype::U64 => FileElement::U64,
-            other => return Err(mismatch(&subject, "dtype", FileElement::names(), format!("{other:?}"))),
+            other => {
+                return Err(mismatch(
+                    &subject,
+                    "dtype",
+                    FileElement::names(),
+                    format!("{other:?}"),
+                ));
+            }
         };
         let shape: Vec<u64> = view.shape().iter().map(|&d| d as u64).collect();
-        parameters.insert(name.to_owned(), raw(&subject, &shape, element, view.data())?);
+        parameters.insert(
+            name.to_owned(),
+            raw(&subject, &shape, element, view.data())?,
+        );
     }
     Ok(parameters)
 }
@@ -69,11 +80,20 @@ mod tests {
     fn element_types_and_errors() {
         let header = r#"{"h":{"dtype":"F16","shape":[1],"data_offsets":[0,2]},"b":{"dtype":"BF16","shape":[1,1],"data_offsets":[2,4]}}"#;
         let weights = parse("w", &file(header, &[0, 0x3c, 0x80, 0x3f])).unwrap();
-        assert_eq!((weights["h"].values(), weights["h"].ty().element), (&[1.0][..], ElementType::F16));
-        assert_eq!((weights["b"].values(), weights["b"].shape()), (&[1.0][..], &[1, 1][..]));
+        assert_eq!(
+            (weights["h"].values(), weights["h"].ty().element),
+            (&[1.0][..], ElementType::F16)
+        );
+        assert_eq!(
+            (weights["b"].values(), weights["b"].shape()),
+            (&[1.0][..], &[1, 1][..])
+        );
         let header = r#"{"h":{"dtype":"BOOL","shape":[1],"data_offsets":[0,1]}}"#;
         let e = parse("w", &file(header, &[0])).unwrap_err().to_string();
-        assert!(e.starts_with("w: tensor 'h': dtype: expected f16, ") && e.ends_with("found BOOL"), "{e}");
+        assert!(
+            e.starts_with("w: tensor 'h': dtype: expected f16, ") && e.ends_with("found BOOL"),
+            "{e}"
+        );
         for bad in [&b""[..], b"garbage!garbage", &file("{}", &[1])] {
             let e = parse("w", bad).unwrap_err().to_string();
             assert!(e.starts_with("w: safetensors: "), "{e}");

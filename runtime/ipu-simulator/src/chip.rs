@@ -12,6 +12,7 @@ use crate::fabric::{Outbox, WINDOW};
 use crate::fault::{Fault, SimError, Waiting};
 use crate::memory::{PAGE_BYTES, Page};
 use crate::tile::{Env, Tile};
+use crate::units::Units;
 
 /// The internal sync zone.
 const INTERNAL: u8 = 3;
@@ -80,6 +81,7 @@ pub enum Stop {
 /// A simulated chip.
 pub struct Chip {
     target: Target,
+    units: Units,
     tiles: Vec<Tile>,
     outboxes: Vec<Outbox>,
     code: CodeCache,
@@ -116,6 +118,7 @@ impl Chip {
         let tiles = || 0..target.tiles;
         Chip {
             target: target.clone(),
+            units: Units::new(target),
             tiles: tiles().map(|t| Tile::new(t, target)).collect(),
             outboxes: tiles().map(|_| Outbox::default()).collect(),
             code: CodeCache::default(),
@@ -350,6 +353,7 @@ impl Chip {
     fn advance(&mut self, end: u64, limit: u64) {
         let env = Env {
             target: &self.target,
+            units: &self.units,
             code: &self.code,
             poison: self.poison,
         };

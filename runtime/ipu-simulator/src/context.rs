@@ -3,7 +3,7 @@
 use ipu_target::Target;
 
 use crate::csr;
-use crate::exec::numeric::from_f16;
+use crate::exec::numeric::{Span, from_f16};
 
 /// Workers of a tile.
 pub(crate) const WORKERS: usize = 6;
@@ -205,15 +205,25 @@ impl Supervisor {
 #[derive(Clone)]
 pub(crate) struct Weights {
     pub(crate) raw: [u64; 64],
-    /// `f16[slot][k][unit]`.
-    pub(crate) f16: Box<[[[f64; 16]; 4]; 4]>,
+    pub(crate) f16: Box<[HalfSlot; 4]>,
+}
+
+/// The f16 weights that all units use in one phase.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct HalfSlot {
+    /// `values[k][unit]`.
+    pub(crate) values: [[f64; 16]; 4],
+    /// Bits that the values of each unit use.
+    unit_spans: [Span; 16],
+    /// Bits that the values of all units use.
+    pub(crate) span: Span,
 }
 
 impl Default for Weights {
     fn default() -> Weights {
         Weights {
             raw: [0; 64],
-            f16: Box::new([[[0.0; 16]; 4]; 4]),
+            f16: Box::default(),
         }
     }
 }
@@ -222,9 +232,16 @@ impl Weights {
     /// Sets one entry; the index must be below 64.
     pub(crate) fn set(&mut self, index: usize, value: u64) {
         self.raw[index] = value;
-        for k in 0..4 {
-            self.f16[index & 3][k][index >> 2] = from_f16((value >> (16 * k)) as u16);
+        let (slot, unit) = (&mut self.f16[index & 3], index >> 2);
+        let halves = [0, 1, 2, 3].map(|k| (value >> (16 * k)) as u16);
+        for (k, half) in halves.into_iter().enumerate() {
+            slot.values[k][unit] = from_f16(half);
         }
+        slot.unit_spans[unit] = Span::of_halves(halves);
+        slot.span = slot
+            .unit_spans
+            .iter()
+            .fold(Span::default(), |all, &s| all.union(s));
     }
 }
 

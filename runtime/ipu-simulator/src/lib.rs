@@ -20,7 +20,7 @@
 //! let target = Target::ipu21();
 //! let mut chip = Chip::new(target);
 //! // setzi $m0, 5; trap 0
-//! let code: Vec<u8> = [0x1900_0005u32, 0x4300_0000].iter().flat_map(|w| w.to_le_bytes()).collect();
+//! let code: Vec<u8> = [0x1900_0005u32, 0x4180_1000].iter().flat_map(|w| w.to_le_bytes()).collect();
 //! chip.load(0, target.load_base, &code)?;
 //! chip.start(0, target.load_base)?;
 //! assert!(matches!(chip.run(100)?, Stop::Halted { .. }));
@@ -38,6 +38,7 @@ mod fault;
 mod memory;
 mod single;
 mod tile;
+mod units;
 
 pub use chip::{Chip, Counters, Stop, SyncRecord};
 pub use context::Registers;

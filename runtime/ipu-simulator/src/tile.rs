@@ -15,10 +15,12 @@ use crate::exec::{AuxResult, accumulator, control, exchange, float, integer, set
 use crate::fabric::{Link, Outbox, Outgoing};
 use crate::fault::{Context, Fault, Reason};
 use crate::memory::Memory;
+use crate::units::Units;
 
 /// What all tiles share.
 pub(crate) struct Env<'a> {
     pub(crate) target: &'a Target,
+    pub(crate) units: &'a Units,
     pub(crate) code: &'a CodeCache,
     /// Overwrite the A file and the accumulators at launch.
     pub(crate) poison: bool,
@@ -191,7 +193,7 @@ impl Tile {
         self.link.pointer = Some(address.wrapping_add(4));
         self.counters.received += 1;
         if let Some(read) = reading
-            && env.target.exchange_unit(read) == env.target.exchange_unit(address)
+            && env.units.same_exchange_unit(read, address)
         {
             return Err(at_row(Reason::ExchangeConflict {
                 what: "exchange write",
@@ -208,11 +210,10 @@ impl Tile {
         if self.supervisor.state != SupervisorState::Running {
             return Ok(());
         }
-        let unit = env.target.exchange_unit(address);
         let first = self.issue_pc;
         let last = first + env.target.fetch_lookahead_bytes - 4;
         for fetch in [first, last] {
-            if env.target.exchange_unit(fetch) == unit {
+            if env.units.same_exchange_unit(fetch, address) {
                 let reason = Reason::ExchangeConflict {
                     what,
                     address,
@@ -344,7 +345,7 @@ impl Tile {
                 Unit::Memory => Access {
                     registers: &mut worker.registers,
                     memory: &mut self.memory,
-                    target: env.target,
+                    units: env.units,
                 }
                 .execute(&issue.main)?,
                 _ => flow = control::worker(&issue.main, worker, n, next, clock)?,
@@ -437,7 +438,7 @@ impl Tile {
                 Access {
                     registers: &mut self.supervisor.registers,
                     memory: &mut self.memory,
-                    target: env.target,
+                    units: env.units,
                 }
                 .execute(op)?;
                 Step::NEXT

@@ -1,5 +1,7 @@
 //! Rows of published phases: every word lands, nothing else does.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers outside of test functions
+
 mod common;
 
 use common::*;

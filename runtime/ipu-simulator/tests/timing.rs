@@ -1,5 +1,7 @@
 //! The costs of control, one test a rule.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers outside of test functions
+
 mod common;
 
 use common::*;
@@ -25,10 +27,6 @@ fn straight_code_is_one_clock_each() {
 fn a_result_is_usable_six_clocks_later() {
     assert_eq!(cost("setzi $m0, 1\n add $m1, $m0, 1"), 7);
     assert_eq!(cost("setzi $m0, 1\n setzi $m2, 1\n add $m1, $m0, 1"), 7);
-    assert_eq!(
-        cost("ld32 $m0, $mzero, $mzero, 0x4c0\n or $m1, $m2, $m3").min(0),
-        0
-    );
 }
 
 #[test]

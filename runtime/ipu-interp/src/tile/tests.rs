@@ -365,7 +365,7 @@ fn copy_blocks_packs_rows_into_panels() {
         kernel: "copy_blocks".into(),
         buffers: vec![rows, panels],
         tiles: vec![0],
-        words: vec![1, 1, 3, 96, 32, 32, 7 * 32],
+        words: vec![1, 1, 3, 0, 0, 96, 32, 32, 7 * 32],
         location: String::new(),
     }));
     let x = HostArray::new(ty, (0..280).map(|i| i as f32).collect()).unwrap();

@@ -2,10 +2,10 @@
 
 use ipu_isa::Opcode;
 
-use super::numeric::{Fp, from_f16, from_f32, sum, two_sum};
+use super::numeric::{Fp, Round, Span, from_f16, from_f32, sum, to_odd, two_sum};
 use super::{AuxResult, not_implemented};
 use crate::code::Op;
-use crate::context::{Accumulators, Weights, Worker};
+use crate::context::{Accumulators, HalfSlot, Weights, Worker};
 use crate::fault::Reason;
 
 /// Units of one AMP set.
@@ -51,30 +51,25 @@ pub(crate) fn execute(
     use Opcode as O;
     let (dst, r) = (op.r[0], &worker.registers);
     match op.opcode {
-        O::F16v4hihov4amp => {
-            let (units, phase) = phase_of(op.imm, [4, 2, 1])?;
-            let x = halves(r.a(op.r[1]), r.a(op.r[1] + 1));
-            let pin = halves(r.a(op.r[2]), r.a(op.r[2] + 1)).map(|p| p as f32);
+        O::F16v4hihov4amp | O::F16v4hihoamp | O::F16v4sisoamp => {
+            let phase = phase_of(op.imm, [4, 2, 1])?;
+            let slot = &weights.f16[phase.1];
+            let x = Input::new(r.a(op.r[1]), r.a(op.r[1] + 1), slot, fp);
+            let raw = [r.a(op.r[2]), r.a(op.r[2] + 1)];
             let acc = &mut worker.accumulators;
-            let lower = amp_f16(acc, 0, units, phase, x, [pin[0], pin[1]], weights, fp);
-            let upper = amp_f16(acc, 1, units, phase, x, [pin[2], pin[3]], weights, fp);
-            Ok(AuxResult::pair(dst, [lower, upper].map(|v| pack(v, fp))))
-        }
-        O::F16v4hihoamp => {
-            let (units, phase) = phase_of(op.imm, [4, 2, 1])?;
-            let x = halves(r.a(op.r[1]), r.a(op.r[1] + 1));
-            let pin = halves(r.a(op.r[2]), 0).map(|p| p as f32);
-            let acc = &mut worker.accumulators;
-            let out = amp_f16(acc, 0, units, phase, x, [pin[0], pin[1]], weights, fp);
-            Ok(AuxResult::one(dst, pack(out, fp)))
-        }
-        O::F16v4sisoamp => {
-            let (units, phase) = phase_of(op.imm, [4, 2, 1])?;
-            let x = halves(r.a(op.r[1]), r.a(op.r[1] + 1));
-            let pin = [r.a(op.r[2]), r.a(op.r[2] + 1)].map(f32::from_bits);
-            let acc = &mut worker.accumulators;
-            let out = amp_f16(acc, 0, units, phase, x, pin, weights, fp);
-            Ok(AuxResult::pair(dst, out.map(f32::to_bits)))
+            if op.opcode == O::F16v4sisoamp {
+                let pin = raw.map(f32::from_bits);
+                let out = amp_f16(acc, 0, phase, &x, pin, slot, fp);
+                return Ok(AuxResult::pair(dst, out.map(f32::to_bits)));
+            }
+            let pin = halves(raw[0], raw[1]).map(|p| p as f32);
+            let out = amp_f16(acc, 0, phase, &x, [pin[0], pin[1]], slot, fp);
+            let lower = pack(out, fp);
+            if op.opcode == O::F16v4hihoamp {
+                return Ok(AuxResult::one(dst, lower));
+            }
+            let out = amp_f16(acc, 1, phase, &x, [pin[2], pin[3]], slot, fp);
+            Ok(AuxResult::pair(dst, [lower, pack(out, fp)]))
         }
         O::F32sisoamp | O::F32sisov2amp => {
             let (units, phase) = phase_of(op.imm, [8, 4, 3])?;
@@ -136,16 +131,33 @@ fn narrow(terms: &[f64], fp: &mut Fp) -> f32 {
     f32::from_bits(fp.narrow32(value))
 }
 
+/// The four f16 inputs of a step.
+struct Input {
+    values: [f64; 4],
+    /// Whether all sums of their products with the weights are exact.
+    exact: bool,
+}
+
+impl Input {
+    #[inline]
+    fn new(low: u32, high: u32, slot: &HalfSlot, fp: &Fp) -> Input {
+        let halves = [low, low >> 16, high, high >> 16].map(|h| h as u16);
+        Input {
+            values: halves.map(from_f16),
+            exact: fp.round == Round::Nearest
+                && Span::of_halves(halves).four_products_fit(slot.span),
+        }
+    }
+}
+
 /// One step of one set with f16 data; returns the two results that leave.
-#[allow(clippy::too_many_arguments)]
 fn amp_f16(
     acc: &mut Accumulators,
     set: usize,
-    units: usize,
-    phase: usize,
-    x: [f64; 4],
+    (units, phase): (usize, usize),
+    x: &Input,
     partials: [f32; 2],
-    weights: &Weights,
+    slot: &HalfSlot,
     fp: &mut Fp,
 ) -> [f32; 2] {
     let (even, odd) = (&mut acc.even[set], &mut acc.odd[set]);
@@ -159,33 +171,50 @@ fn amp_f16(
         start = *even;
         out = push(odd, units, partials);
     }
-    let slot = &weights.f16[phase];
-    let window = |k: usize| -> &[f64; UNITS] {
-        let (low, high) = slot[k].as_chunks::<UNITS>().0.split_at(1);
+    let w = slot.values.each_ref().map(|row| {
+        let (low, high) = row.as_chunks::<UNITS>().0.split_at(1);
         if set == 0 { &low[0] } else { &high[0] }
-    };
-    let w = [window(0), window(1), window(2), window(3)];
-    let mut next = [0f32; UNITS];
-    let mut inexact = false;
-    // Exact in nearly all cases; what a sum loses shows in the error terms.
-    for u in 0..UNITS {
-        let (a, ea) = two_sum(x[0] * w[0][u], x[1] * w[1][u]);
-        let (b, eb) = two_sum(x[2] * w[2][u], x[3] * w[3][u]);
-        let (s, es) = two_sum(a, b);
-        let (t, et) = two_sum(f64::from(start[u]), s);
-        let r = t as f32;
-        inexact |= (ea != 0.0) | (eb != 0.0) | (es != 0.0) | (et != 0.0) | !r.is_finite();
-        next[u] = r;
-    }
-    if inexact || fp.round != super::numeric::Round::Nearest {
-        for u in 0..units {
-            let products = [0, 1, 2, 3].map(|k: usize| x[k] * w[k][u]);
-            let [p0, p1, p2, p3] = products;
-            next[u] = narrow(&[f64::from(start[u]), p0, p1, p2, p3], fp);
-        }
-    }
+    });
+    let x = (&x.values, x.exact);
+    let next = step(&start, x.0, &w, x.1).unwrap_or_else(|| {
+        std::array::from_fn(|u| {
+            let [p0, p1, p2, p3] = [0, 1, 2, 3].map(|k: usize| x.0[k] * w[k][u]);
+            if u < units {
+                narrow(&[f64::from(start[u]), p0, p1, p2, p3], fp)
+            } else {
+                0.0
+            }
+        })
+    });
     even[..units].copy_from_slice(&next[..units]);
     out
+}
+
+/// The dot products of all units added to `start`, or nothing when a product sum may be inexact
+/// or a result is not finite.
+#[inline]
+fn step(
+    start: &[f32; UNITS],
+    x: &[f64; 4],
+    w: &[&[f64; UNITS]; 4],
+    exact: bool,
+) -> Option<[f32; UNITS]> {
+    if !exact {
+        return None;
+    }
+    let (mut total, mut lost) = ([0.0; UNITS], [0.0; UNITS]);
+    for u in 0..UNITS {
+        let products = (x[0] * w[0][u] + x[1] * w[1][u]) + (x[2] * w[2][u] + x[3] * w[3][u]);
+        (total[u], lost[u]) = two_sum(f64::from(start[u]), products);
+    }
+    let mut next = total.map(|t| t as f32);
+    if lost.iter().fold(false, |any, &l| any | (l != 0.0)) {
+        for u in 0..UNITS {
+            next[u] = to_odd(total[u], lost[u]) as f32;
+        }
+    }
+    let finite = next.iter().fold(true, |all, r| all & r.is_finite());
+    finite.then_some(next)
 }
 
 /// One step with an f32 scalar; set 0 exchanges partials in even phases, set 1 in odd ones.

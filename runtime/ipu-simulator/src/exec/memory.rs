@@ -1,7 +1,6 @@
 //! Loads and stores.
 
 use ipu_isa::Opcode;
-use ipu_target::Target;
 
 use super::integer::PACKED;
 use super::not_implemented;
@@ -9,6 +8,7 @@ use crate::code::Op;
 use crate::context::Registers;
 use crate::fault::Reason;
 use crate::memory::Memory;
+use crate::units::Units;
 
 /// How a narrow load fills a register, and the size of its access.
 #[derive(Clone, Copy)]
@@ -50,7 +50,7 @@ impl Load {
 pub(crate) struct Access<'a> {
     pub(crate) registers: &'a mut Registers,
     pub(crate) memory: &'a mut Memory,
-    pub(crate) target: &'a Target,
+    pub(crate) units: &'a Units,
 }
 
 impl Access<'_> {
@@ -169,7 +169,7 @@ impl Access<'_> {
     /// Faults when two accesses of one instruction meet in one macro.
     #[inline]
     fn apart(&self, first: u32, second: u32) -> Result<(), Reason> {
-        if self.target.macro_of(first) == self.target.macro_of(second) {
+        if self.units.same_macro(first, second) {
             return Err(Reason::ElementConflict { first, second });
         }
         Ok(())
@@ -238,7 +238,7 @@ impl Access<'_> {
                 0 => 1,
                 n => (stride << (32 - 10 * n)) as i32 >> 22,
             };
-            *address = used.wrapping_add(step as u32 * unit) & PACKED;
+            *address = used.wrapping_add((step as u32).wrapping_mul(unit)) & PACKED;
             used
         };
         match op.opcode {

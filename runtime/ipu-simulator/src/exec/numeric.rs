@@ -172,9 +172,74 @@ pub(crate) fn two_sum(a: f64, b: f64) -> (f64, f64) {
     (s, (a - (s - bb)) + (b - bb))
 }
 
+/// The powers of two between which the bits of some f16 values lie: all are multiples of
+/// `2^low` and below `2^high`. Decides for many sums at once whether f64 holds them exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    low: i16,
+    high: i16,
+}
+
+impl Default for Span {
+    /// The span of zero.
+    fn default() -> Span {
+        Span {
+            low: 1000,
+            high: -1000,
+        }
+    }
+}
+
+impl Span {
+    /// The span of four values; infinities and NaN fit nowhere.
+    #[inline]
+    pub(crate) fn of_halves(halves: [u16; 4]) -> Span {
+        halves
+            .into_iter()
+            .map(Span::of_half)
+            .fold(Span::default(), Span::union)
+    }
+
+    #[inline]
+    fn of_half(bits: u16) -> Span {
+        let (exponent, fraction) = ((bits >> 10 & 31) as i16, bits & 0x3ff);
+        let (significand, scale) = match exponent {
+            0 => (fraction, -24),
+            31 => {
+                return Span {
+                    low: -4000,
+                    high: 4000,
+                };
+            }
+            _ => (fraction | 0x400, exponent - 25),
+        };
+        if significand == 0 {
+            return Span::default();
+        }
+        Span {
+            low: scale + significand.trailing_zeros() as i16,
+            high: scale + 16 - significand.leading_zeros() as i16,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn union(self, other: Span) -> Span {
+        Span {
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+        }
+    }
+
+    /// Whether f64 holds every sum of four products of a value here and a value there.
+    #[inline]
+    pub(crate) fn four_products_fit(self, other: Span) -> bool {
+        self.high + other.high + 2 - (self.low + other.low) <= 53
+    }
+}
+
 /// Moves a rounded value to its odd neighbour on the side of the lost part.
 #[inline]
-fn to_odd(s: f64, lost: f64) -> f64 {
+pub(crate) fn to_odd(s: f64, lost: f64) -> f64 {
     let bits = s.to_bits();
     if lost == 0.0 || !s.is_finite() || bits & 1 != 0 {
         return s;
@@ -286,6 +351,23 @@ mod tests {
             let got = from_f16(bits);
             assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan());
         }
+    }
+
+    #[test]
+    fn spans_hold_their_values() {
+        for bits in 0..=u16::MAX {
+            let (x, span) = (from_f16(bits), Span::of_half(bits));
+            if x.is_finite() && x != 0.0 {
+                let unit = x.abs() / 2f64.powi(span.low.into());
+                assert!(unit.fract() == 0.0 && unit % 2.0 == 1.0);
+                assert!(x.abs() < 2f64.powi(span.high.into()));
+            }
+            assert_eq!(span.four_products_fit(Span::default()), x.is_finite());
+        }
+        let wide = Span::of_halves([1, 0x7bff, 0, 0]);
+        assert!(!wide.four_products_fit(wide));
+        let one = Span::of_halves([0x3c00; 4]);
+        assert!(one.four_products_fit(wide));
     }
 
     #[test]

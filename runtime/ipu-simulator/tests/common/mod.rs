@@ -1,5 +1,5 @@
 //! Small programs for the tests.
-#![allow(dead_code)] // each test binary uses a part
+#![allow(dead_code, clippy::unwrap_used, clippy::panic)] // each test binary uses a part
 
 use ipu_isa::asm::Assembler;
 use ipu_isa::link::{Image, LinkOptions, Linker};
