@@ -200,12 +200,13 @@ impl Reader {
     }
 }
 
-/// Builds the `func.func` of a graph.
-///
-/// # Errors
-/// The graph is not well formed: an operand does not precede its use. (Types are the verifier's to
-/// check.) A diagnostic says so.
-pub fn build<'c>(
+/// Builds the `func.func` of a graph. `None` when the graph is not well formed (an operand does not
+/// precede its use); a diagnostic says so. Types are the verifier's to check.
+pub fn build<'c>(context: &'c Context, graph: &Graph, at: Location<'c>) -> Option<Operation<'c>> {
+    try_build(context, graph, at).ok()
+}
+
+fn try_build<'c>(
     context: &'c Context,
     graph: &Graph,
     at: Location<'c>,
@@ -306,13 +307,13 @@ fn defined<'c, 'a>(
 /// Puts the function of a graph in the place of a `func.func`.
 ///
 /// # Errors
-/// As [`build`].
+/// Where [`build`] gives nothing.
 pub fn replace<'c, 'a>(
     func: OperationRef<'c, 'a>,
     graph: &Graph,
 ) -> Result<OperationRef<'c, 'a>, Failed> {
     Ok(ir::replace(
         func,
-        build(ir::context(func), graph, func.location())?,
+        try_build(ir::context(func), graph, func.location())?,
     ))
 }

@@ -85,14 +85,12 @@ pub fn read_package(op: OperationRef<'_, '_>) -> Result<Package, Failed> {
 }
 
 /// Builds an `ipu.package`; the bytes go into a resource.
-///
-/// # Errors
-/// MLIR refuses; a diagnostic says so.
+/// `None` when MLIR refuses; a diagnostic says so.
 pub fn build_package<'c>(
     context: &'c Context,
     package: &Package,
     at: Location<'c>,
-) -> Result<Operation<'c>, Failed> {
+) -> Option<Operation<'c>> {
     let text = |s: &str| Some(StringAttribute::new(context, s).into());
     let i8 = IntegerType::new(context, 8).into();
     let ty = Tensor::new(&[package.bytes.len() as u64], i8, None).ty();
@@ -107,6 +105,7 @@ pub fn build_package<'c>(
         ..New::default()
     }
     .build("ipu.package", at, context)
+    .ok()
 }
 
 /// What an `ipu.candidate` says about itself.
@@ -139,15 +138,13 @@ pub fn read_candidate(op: OperationRef<'_, '_>) -> Candidate {
 }
 
 /// Builds an `ipu.candidate` around operations.
-///
-/// # Errors
-/// MLIR refuses; a diagnostic says so.
+/// `None` when MLIR refuses; a diagnostic says so.
 pub fn build_candidate<'c>(
     context: &'c Context,
     candidate: &Candidate,
     body: impl IntoIterator<Item = Operation<'c>>,
     at: Location<'c>,
-) -> Result<Operation<'c>, Failed> {
+) -> Option<Operation<'c>> {
     let text = |s: &str| StringAttribute::new(context, s).into();
     let reasons: Vec<Attribute<'c>> = candidate.reasons.iter().map(|r| text(r)).collect();
     let reasons = (!reasons.is_empty()).then(|| ArrayAttribute::new(context, &reasons).into());
@@ -168,12 +165,13 @@ pub fn build_candidate<'c>(
         body: true,
         ..New::default()
     }
-    .build("ipu.candidate", at, context)?;
-    let block = ir::new_body(&op)?;
+    .build("ipu.candidate", at, context)
+    .ok()?;
+    let block = ir::new_body(&op).ok()?;
     for inner in body {
         block.append_operation(inner);
     }
-    Ok(op)
+    Some(op)
 }
 
 /// The candidates directly in a module, in order.

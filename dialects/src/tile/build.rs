@@ -15,11 +15,16 @@ use melior::ir::operation::OperationLike;
 use melior::ir::r#type::IntegerType;
 use melior::ir::{Attribute, Location, Operation, OperationRef};
 
-/// Builds the `tile.program` of a program.
-///
-/// # Errors
-/// MLIR refuses; a diagnostic says so.
+/// Builds the `tile.program` of a program. `None` when MLIR refuses; a diagnostic says so.
 pub fn build<'c>(
+    context: &'c Context,
+    program: &TileProgram,
+    at: Location<'c>,
+) -> Option<Operation<'c>> {
+    try_build(context, program, at).ok()
+}
+
+fn try_build<'c>(
     context: &'c Context,
     program: &TileProgram,
     at: Location<'c>,
@@ -58,14 +63,14 @@ pub fn build<'c>(
 /// Puts a program in the place of a `tile.program` (or of the `func.func` it comes from).
 ///
 /// # Errors
-/// As [`build`].
+/// Where [`build`] gives nothing.
 pub fn replace<'c, 'a>(
     old: OperationRef<'c, 'a>,
     program: &TileProgram,
 ) -> Result<OperationRef<'c, 'a>, Failed> {
     Ok(ir::replace(
         old,
-        build(ir::context(old), program, old.location())?,
+        try_build(ir::context(old), program, old.location())?,
     ))
 }
 
