@@ -188,7 +188,12 @@ MlirAttribute ipuResource(MlirType type, MlirStringRef name, const char *data, i
 int ipuOptMain(int argc, char **argv, bool (*accept)(MlirStringRef file, MlirStringRef text)) {
   DialectRegistry registry;
   addDialects(registry);
-  auto [input, output] = registerAndParseCLIOptions(argc, argv, "IPU21 optimizer driver", registry);
+  llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::desc("<input file>"), llvm::cl::init("-"));
+  llvm::cl::opt<std::string> output("o", llvm::cl::desc("Output filename"),
+                                    llvm::cl::value_desc("filename"), llvm::cl::init("-"));
+  auto help = registerCLIOptions("IPU21 optimizer driver", registry);
+  if (!llvm::cl::ParseCommandLineOptions(argc, argv, help, &llvm::errs()))
+    return 2;
   auto config = MlirOptMainConfig::createFromCLOptions();
   if (config.shouldShowDialects()) {
     llvm::outs() << "Available Dialects: ";

@@ -1,4 +1,4 @@
-// Registration of dialect tile and the text of its tables; its meaning is in dialects/src/tile.rs.
+// Registration of dialect tile and the text of its tables; its meaning is in dialects/src/tile/.
 #include "hooks.h"
 
 #include "mlir/CAPI/Registration.h"
@@ -160,22 +160,37 @@ static void printCalls(OpAsmPrinter &printer, Operation *, DenseI32ArrayAttr til
     entries.push_back({i, end});
   }
   printer << '{';
-  if (!elided(printer, entries.size(), "calls"))
-    llvm::interleaveComma(entries, printer, [&](auto entry) {
-      printer << uint32_t(list[entry.first]);
-      if (entry.second - entry.first > 1)
-        printer << " to " << uint32_t(list[entry.second - 1]);
-      printer << ": [";
-      llvm::interleaveComma(row(entry.first), printer, [&](int32_t word) { printer << uint32_t(word); });
-      printer << ']';
-    });
+  auto call = [&](std::pair<size_t, size_t> entry) {
+    printer << uint32_t(list[entry.first]);
+    if (entry.second - entry.first > 1)
+      printer << " to " << uint32_t(list[entry.second - 1]);
+    printer << ": [";
+    llvm::interleaveComma(row(entry.first), printer, [&](int32_t word) { printer << uint32_t(word); });
+    printer << ']';
+  };
+  if (entries.size() == 1) {
+    call(entries.front());
+  } else if (!entries.empty() && !elided(printer, entries.size(), "calls")) {
+    printer.increaseIndent();
+    for (auto entry : entries) {
+      printer.printNewline();
+      call(entry);
+      if (entry != entries.back())
+        printer << ',';
+    }
+    printer.decreaseIndent();
+    printer.printNewline();
+  }
   printer << '}';
 }
 
 // Copies: for each copy source buffer, destination buffer and transfers; for each transfer source
 // tile, offset, words and destinations; for each of those tile and offset. Lists start with
 // their length.
-//   copy @h to @x [0+0 x 40 -> 1+0 and 2+0, 1+0 x 40 -> 0+160]
+//   copy @h to @x [
+//     0+0 x 40 -> 1+0 and 2+0, 0+160 x 40 -> 3+0,
+//     1+0 x 40 -> 0+160
+//   ]
 // Schedule: horizon, bound, binding tile, rows; for each row tile, horizon and events; for each
 // event its kind and fields.
 //   schedule horizon 110 bound 96 by tile 3 {
@@ -292,18 +307,37 @@ static void printExchange(OpAsmPrinter &printer, Operation *, ArrayAttr buffers,
     printer << " to ";
     buffer(w.next());
     printer << " [";
-    bool skip = elided(printer, w.words.empty() ? 0 : w.words.front(), "transfers");
-    auto &out = printer.getStream();
-    auto transfer = [&](raw_ostream &out, bool first) {
-      out << (first ? "" : ", ") << w.next() << '+';
-      out << w.next() << " x ";
-      out << w.next() << " -> ";
+    // A line for each run of one sender; what counts for leaving it out is the number of runs.
+    std::string lines;
+    llvm::raw_string_ostream out(lines);
+    SmallVector<size_t> starts;
+    std::optional<uint32_t> sender;
+    w.repeat([&](bool first) {
+      auto source = w.next();
+      out << (first ? "" : ", ");
+      if (source != sender)
+        starts.push_back(lines.size());
+      sender = source;
+      out << source << '+' << w.next();
+      out << " x " << w.next();
+      out << " -> ";
       w.repeat([&](bool first) {
         out << (first ? "" : " and ") << w.next() << '+';
         out << w.next();
       });
-    };
-    w.repeat([&](bool first) { transfer(skip ? llvm::nulls() : out, first); });
+    });
+    if (starts.size() < 2) {
+      printer << lines;
+    } else if (!elided(printer, starts.size(), "senders")) {
+      starts.push_back(lines.size());
+      printer.increaseIndent();
+      for (size_t i = 0; i + 1 < starts.size(); ++i) {
+        printer.printNewline();
+        printer << StringRef(lines).slice(starts[i], starts[i + 1]).rtrim();
+      }
+      printer.decreaseIndent();
+      printer.printNewline();
+    }
     printer << ']';
   });
   printer.decreaseIndent();

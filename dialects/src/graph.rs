@@ -1,6 +1,6 @@
 //! Functions of dialect `nn` as [`Graph`], and back.
 
-use crate::diag::{Failed, Span, emit_error};
+use crate::diag::{Failed, Span, emit_error, error_at};
 use crate::ir::{self, New, Tensor};
 use crate::layout;
 use half::f16;
@@ -200,10 +200,18 @@ impl Reader {
     }
 }
 
-/// Builds the `func.func` of a graph.
-///
-/// The graph must be well formed: operands precede uses and types fit, as the verifier will check.
+/// Builds the `func.func` of a graph. `None` when the graph is not well formed (an operand does not
+/// precede its use); a diagnostic says so. Types are the verifier's to check.
 pub fn build<'c>(context: &'c Context, graph: &Graph, at: Location<'c>) -> Option<Operation<'c>> {
+    try_build(context, graph, at).ok()
+}
+
+fn try_build<'c>(
+    context: &'c Context,
+    graph: &Graph,
+    at: Location<'c>,
+) -> Result<Operation<'c>, Failed> {
+    let internal = || error_at(at, "internal error: cannot build the function");
     let types: Vec<_> = graph
         .values
         .iter()
@@ -229,18 +237,14 @@ pub fn build<'c>(context: &'c Context, graph: &Graph, at: Location<'c>) -> Optio
         ..New::default()
     }
     .build("func.func", at, context)?;
-    // SAFETY: `func` is alive until it is returned.
-    let block = ir::body(unsafe { OperationRef::from_raw(func.to_raw()) })?;
+    let block = ir::new_body(&func)?;
     let mut values: Vec<Option<Value<'c, '_>>> = vec![None; graph.values.len()];
     for (id, ty) in graph.inputs.iter().zip(&inputs) {
         values[id.0 as usize] = Some(block.add_argument(*ty, at));
     }
     for op in &graph.ops {
-        let operands: Vec<_> = op
-            .operands
-            .iter()
-            .map(|id| values[id.0 as usize])
-            .collect::<Option<_>>()?;
+        let at = Span::location(context, &op.location);
+        let operands = defined(&values, &op.operands, at)?;
         let result = &graph.values[op.result.0 as usize];
         let own = match &op.kind {
             OpKind::Parameter { name } => Some(("key", text(name))),
@@ -251,13 +255,12 @@ pub fn build<'c>(context: &'c Context, graph: &Graph, at: Location<'c>) -> Optio
                 activation: Activation::Relu,
             } => Some((
                 "activation",
-                Attribute::parse(context, "#nn.activation<relu>")?,
+                Attribute::parse(context, "#nn.activation<relu>").ok_or_else(internal)?,
             )),
             _ => None,
         };
         let own = own.map_or(("", None), |(name, value)| (name, Some(value)));
         let plan = op.plan.as_ref().map(|p| layout::plan_attribute(context, p));
-        let at = Span::location(context, &op.location);
         let built = New {
             operands: &operands,
             results: &[types[op.result.0 as usize]],
@@ -266,15 +269,11 @@ pub fn build<'c>(context: &'c Context, graph: &Graph, at: Location<'c>) -> Optio
         }
         .build(&format!("nn.{}", op.kind.name()), at, context)?;
         let built = block.append_operation(built);
-        let result = built.result(0).ok()?;
+        let result = built.result(0).map_err(|_| internal())?;
         // SAFETY: the result lives as long as the block that owns the operation.
         values[op.result.0 as usize] = Some(unsafe { Value::from_raw(result.to_raw()) });
     }
-    let results: Vec<_> = graph
-        .outputs
-        .iter()
-        .map(|id| values[id.0 as usize])
-        .collect::<Option<_>>()?;
+    let results = defined(&values, &graph.outputs, at)?;
     block.append_operation(
         New {
             operands: &results,
@@ -282,5 +281,39 @@ pub fn build<'c>(context: &'c Context, graph: &Graph, at: Location<'c>) -> Optio
         }
         .build("func.return", at, context)?,
     );
-    Some(func)
+    Ok(func)
+}
+
+fn defined<'c, 'a>(
+    values: &[Option<Value<'c, 'a>>],
+    ids: &[ValueId],
+    at: Location<'c>,
+) -> Result<Vec<Value<'c, 'a>>, Failed> {
+    let value = |id: &ValueId| {
+        let undefined = || {
+            error_at(
+                at,
+                format!(
+                    "internal error: value {} is used before its definition",
+                    id.0
+                ),
+            )
+        };
+        values[id.0 as usize].ok_or_else(undefined)
+    };
+    ids.iter().map(value).collect()
+}
+
+/// Puts the function of a graph in the place of a `func.func`.
+///
+/// # Errors
+/// Where [`build`] gives nothing.
+pub fn replace<'c, 'a>(
+    func: OperationRef<'c, 'a>,
+    graph: &Graph,
+) -> Result<OperationRef<'c, 'a>, Failed> {
+    Ok(ir::replace(
+        func,
+        try_build(ir::context(func), graph, func.location())?,
+    ))
 }

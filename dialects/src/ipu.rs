@@ -85,6 +85,7 @@ pub fn read_package(op: OperationRef<'_, '_>) -> Result<Package, Failed> {
 }
 
 /// Builds an `ipu.package`; the bytes go into a resource.
+/// `None` when MLIR refuses; a diagnostic says so.
 pub fn build_package<'c>(
     context: &'c Context,
     package: &Package,
@@ -104,6 +105,7 @@ pub fn build_package<'c>(
         ..New::default()
     }
     .build("ipu.package", at, context)
+    .ok()
 }
 
 /// What an `ipu.candidate` says about itself.
@@ -136,6 +138,7 @@ pub fn read_candidate(op: OperationRef<'_, '_>) -> Candidate {
 }
 
 /// Builds an `ipu.candidate` around operations.
+/// `None` when MLIR refuses; a diagnostic says so.
 pub fn build_candidate<'c>(
     context: &'c Context,
     candidate: &Candidate,
@@ -162,13 +165,20 @@ pub fn build_candidate<'c>(
         body: true,
         ..New::default()
     }
-    .build("ipu.candidate", at, context)?;
-    // SAFETY: `op` is alive until it is returned.
-    let block = ir::body(unsafe { OperationRef::from_raw(op.to_raw()) })?;
+    .build("ipu.candidate", at, context)
+    .ok()?;
+    let block = ir::new_body(&op).ok()?;
     for inner in body {
         block.append_operation(inner);
     }
     Some(op)
+}
+
+/// The candidates directly in a module, in order.
+pub fn candidates<'c: 'a, 'a>(module: OperationRef<'c, 'a>) -> Vec<OperationRef<'c, 'a>> {
+    ir::body_ops(module)
+        .filter(|op| ir::name(*op) == "ipu.candidate")
+        .collect()
 }
 
 /// Notes the cycles of the schedule on an `ipu.candidate`.

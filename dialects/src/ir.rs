@@ -1,6 +1,6 @@
 //! Reading and building IR: what melior lacks or makes long.
 
-use crate::diag::Span;
+use crate::diag::{Failed, Span, error_at};
 use crate::ffi;
 use melior::Context;
 use melior::ir::attribute::{AttributeLike, DenseI32ArrayAttribute};
@@ -62,6 +62,26 @@ pub fn body<'c: 'a, 'a>(op: OperationRef<'c, 'a>) -> Option<BlockRef<'c, 'a>> {
         let region: RegionRef<'c, 'a> = RegionRef::from_raw(op.first_region()?.to_raw());
         BlockRef::from_option_raw(mlirRegionGetFirstBlock(region.to_raw()))
     }
+}
+
+/// The block that [`New::body`] made.
+///
+/// # Errors
+/// There is none; a diagnostic says so.
+pub fn new_body<'c, 'a>(op: &'a Operation<'c>) -> Result<BlockRef<'c, 'a>, Failed> {
+    // SAFETY: the operation is alive while it is borrowed.
+    let block = body(unsafe { OperationRef::from_raw(op.to_raw()) });
+    block.ok_or_else(|| {
+        error_at(
+            op.location(),
+            "internal error: the new operation has no body",
+        )
+    })
+}
+
+/// The first operation of that name directly in another.
+pub fn child<'c: 'a, 'a>(op: OperationRef<'c, 'a>, wanted: &str) -> Option<OperationRef<'c, 'a>> {
+    body_ops(op).find(|op| name(*op) == wanted)
 }
 
 /// The operations in the first block of an operation.
@@ -302,7 +322,7 @@ impl<'c> New<'c, '_> {
         name: &str,
         at: Location<'c>,
         context: &'c Context,
-    ) -> Option<Operation<'c>> {
+    ) -> Result<Operation<'c>, Failed> {
         let attributes: Vec<_> = self
             .attributes
             .iter()
@@ -317,7 +337,8 @@ impl<'c> New<'c, '_> {
             region.append_block(Block::new(&[]));
             builder = builder.add_regions([region]);
         }
-        builder.build().ok()
+        let refused = |e| error_at(at, format!("internal error: cannot build '{name}': {e}"));
+        builder.build().map_err(refused)
     }
 }
 

@@ -164,6 +164,9 @@ pub fn read_plan(attribute: Attribute<'_>) -> Option<Plan> {
     })
 }
 
+/// Parts of all copies of one tensor: a bound on what a short text may make.
+const MAX_PARTS: u64 = 1 << 20;
+
 /// Checks the words of a layout, and that it covers a shape.
 pub(crate) fn check(words: &[u32; LAYOUT_WORDS], shape: Option<&[i64]>) -> Result<(), String> {
     let [
@@ -200,6 +203,14 @@ pub(crate) fn check(words: &[u32; LAYOUT_WORDS], shape: Option<&[i64]>) -> Resul
     });
     if end.is_none_or(|end| end > u64::from(u32::MAX)) {
         return Err("layout has tile numbers beyond 32 bits".into());
+    }
+    let parts = [row_parts, column_parts, copies]
+        .iter()
+        .try_fold(1u64, |n, p| n.checked_mul(*p));
+    if parts.is_none_or(|n| n > MAX_PARTS) {
+        return Err(format!(
+            "layout has {row_parts} x {column_parts} parts in {copies} copies, the limit is {MAX_PARTS}"
+        ));
     }
     let padded = |n: u64| u128::from(n.next_multiple_of(16));
     if padded(row_block) * padded(column_block) * 4 > u32::MAX.into() {

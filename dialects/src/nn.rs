@@ -186,7 +186,7 @@ pub(crate) fn canonicalize(op: OperationRef<'_, '_>, rewriter: MlirRewriterBase)
                 results: &[result.r#type()],
                 ..New::default()
             };
-            let Some(relu) = parts.build("nn.relu", op.location(), ir::context(op)) else {
+            let Ok(relu) = parts.build("nn.relu", op.location(), ir::context(op)) else {
                 return false;
             };
             // SAFETY: the rewriter owns `relu` once inserted, and replaces `op` by it.

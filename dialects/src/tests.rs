@@ -545,6 +545,59 @@ proptest! {
     }
 }
 
+/// The shape of every pass on a candidate: read, compute, write.
+static LOWER: PassDef = PassDef {
+    name: "test-lower",
+    help: "puts an empty program of two tiles in the place of the function",
+    anchor: Some("ipu.candidate"),
+    options: &[],
+    run: |candidate, cx| {
+        let missing = || cx.error(candidate, "has no function");
+        let func = ir::child(candidate, "func.func").ok_or_else(missing)?;
+        let graph = graph::read(func)?;
+        let program = TileProgram {
+            name: graph.name,
+            tiles: 2,
+            ..TileProgram::default()
+        };
+        tile::replace(func, &program)?;
+        ipu::set_scheduled_cycles(candidate, 1);
+        Ok(())
+    },
+};
+
+#[test]
+fn candidates_are_lowered_side_by_side() {
+    pass::register(&LOWER);
+    let context = context();
+    let unknown = Location::unknown(&context);
+    let mut module = Module::new(unknown);
+    for i in 0..16 {
+        let candidate = ipu::Candidate {
+            name: format!("c{i}"),
+            ..Default::default()
+        };
+        let func = graph::build(&context, &sample_graph(), unknown).unwrap();
+        let op = ipu::build_candidate(&context, &candidate, [func], unknown).unwrap();
+        module.body().append_operation(op);
+    }
+    run_pipeline(
+        &mut module,
+        "builtin.module(ipu.candidate(canonicalize,test-lower))",
+    )
+    .unwrap();
+    for candidate in ipu::candidates(module.as_operation()) {
+        assert_eq!(ipu::read_candidate(candidate).scheduled_cycles, Some(1));
+        let program = tile::read(ir::child(candidate, "tile.program").unwrap()).unwrap();
+        assert_eq!((program.name.as_str(), program.tiles), ("main", 2));
+    }
+    let again = messages(run_pipeline(
+        &mut module,
+        "builtin.module(ipu.candidate(test-lower))",
+    ));
+    assert_eq!(again[0], "error: 'ipu.candidate' op has no function");
+}
+
 #[test]
 fn operations_are_replaced_in_place() {
     let context = context();

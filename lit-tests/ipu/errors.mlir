@@ -24,6 +24,16 @@ ipu.package @main format "ipuexe" = dense<[1, 2, 3]> : tensor<3xi16>
 
 // -----
 
+// expected-error@+1 {{layout has 4096 x 4096 parts in 1 copies, the limit is 1048576}}
+#layout = #ipu.layout<rows 4096 x 1 stride 0, columns 4096 x 1 stride 0, order rows>
+
+// -----
+
+// expected-error@+1 {{layout has shards of 65536 x 65536, beyond 32 bits}}
+#layout = #ipu.layout<rows 1 x 65536 stride 0, columns 1 x 65536 stride 0, order rows>
+
+// -----
+
 // expected-error@+1 {{layout has tile numbers beyond 32 bits}}
 #layout = #ipu.layout<rows 65537 x 4 stride 65537, columns 1 x 4 stride 0, order rows>
 

@@ -10,16 +10,19 @@ tile.program @main on 4 tiles {
   tile.buffer @x : tensor<8x16xf16, #rows> align 32
   tile.buffer @y : tensor<8x16xf16, #rows> align 32
   // SHORT: tile.exchange @e {
-  // SHORT-NEXT: copy @x to @y [elided 3 transfers]
-  // SHORT-NEXT: copy @y to @x [0+0 x 2 -> 1+0, 1+0 x 2 -> 2+0]
+  // SHORT-NEXT: copy @x to @y [elided 3 senders]
+  // SHORT-NEXT: copy @y to @x [
+  // SHORT-NEXT:   0+0 x 2 -> 1+0, 0+8 x 2 -> 2+0, 0+16 x 2 -> 3+0,
+  // SHORT-NEXT:   1+0 x 2 -> 0+0
+  // SHORT-NEXT: ]
   // SHORT-NEXT: } schedule horizon 110 bound 96 by tile 0 {
   // SHORT-NEXT: elided 3 rows
   // SHORT-NEXT: }
-  // WHOLE: copy @x to @y [0+0 x 2 -> 1+0, 1+0 x 2 -> 2+0, 2+0 x 2 -> 3+0]
+  // WHOLE: 2+0 x 2 -> 3+0{{$}}
   // WHOLE: tile 2 until 5 []
   tile.exchange @e {
     copy @x to @y [0+0 x 2 -> 1+0, 1+0 x 2 -> 2+0, 2+0 x 2 -> 3+0]
-    copy @y to @x [0+0 x 2 -> 1+0, 1+0 x 2 -> 2+0]
+    copy @y to @x [0+0 x 2 -> 1+0, 0+8 x 2 -> 2+0, 0+16 x 2 -> 3+0, 1+0 x 2 -> 0+0]
   } schedule horizon 110 bound 96 by tile 0 {
     tile 0 until 5 []
     tile 1 until 5 []

@@ -30,6 +30,8 @@ tile.program @main on 4 tiles {
   tile.buffer @b : tensor<4x16xf16, #rows> align 32 at 16
   // expected-error@+1 {{@c is live from step 3 to 2, which is before}}
   tile.buffer @c : tensor<4x16xf16, #rows> align 32 live 3 to 2
+  // expected-error@+1 {{@e has two parts on tile 1, a tile holds one}}
+  tile.buffer @e : tensor<8x16xf16, #ipu.layout<rows 2 x 4 stride 0, columns 1 x 16 stride 0, order rows from tile 1>> align 32
   // expected-error@+1 {{has -1 as tail, not a 32-bit number}}
   tile.buffer @d : tensor<4x16xf16, #rows> align 32 tail -1
 }

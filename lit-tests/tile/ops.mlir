@@ -30,17 +30,26 @@ ipu.candidate @c0 {
     tile.bind @acc to constant dense<0.0> : tensor<f32>
     // CHECK-NEXT: tile.rearrange @x.panels from @x to @a
     tile.rearrange @x.panels from @x to @a
-    // CHECK-NEXT: tile.compute @fc1 "gemm_f32"(@a, @w, @acc, @y) {0 to 3: [0, 2, 1, 2, 32, 32], 4: [0, 1, 1, 2, 32, 32], 6: [0, 1, 1, 2, 32, 32]}
+    // CHECK-NEXT: tile.compute @fc1 "gemm_f32"(@a, @w, @acc, @y) {
+    // CHECK-NEXT:   0 to 3: [0, 2, 1, 2, 32, 32],
+    // CHECK-NEXT:   4: [0, 1, 1, 2, 32, 32],
+    // CHECK-NEXT:   6: [0, 1, 1, 2, 32, 32]
+    // CHECK-NEXT: }
+    // CHECK-NEXT: tile.compute @fc2 "relu_f16"(@a, @y) {0 to 7: [4, 1]}
     tile.compute @fc1 "gemm_f32"(@a, @w, @acc, @y) {0 to 3: [0, 2, 1, 2, 32, 32], 4: [0, 1, 1, 2, 32, 32], 6: [0, 1, 1, 2, 32, 32]}
+    tile.compute @fc2 "relu_f16"(@a, @y) {0 to 7: [4, 1]}
     // CHECK-NEXT: tile.exchange @gather {
-    // CHECK-NEXT:   copy @y to @g [1+0 x 16 -> 0+64, 2+0 x 16 -> 0+128 and 3+0]
+    // CHECK-NEXT:   copy @y to @g [
+    // CHECK-NEXT:     1+0 x 16 -> 0+64, 1+0 x 8 -> 4+0,
+    // CHECK-NEXT:     2+0 x 16 -> 0+128 and 3+0
+    // CHECK-NEXT:   ]
     // CHECK-NEXT:   copy @x to @a []
     // CHECK-NEXT: } schedule horizon 110 bound 96 by tile 0 {
     // CHECK-NEXT:   tile 0 until 110 [mux 5 from 1, point 61 @g+64, mux 45 off]
     // CHECK-NEXT:   tile 1 until 30 [send 0 @y+0 x 16 direction 1]
     // CHECK-NEXT: }
     tile.exchange @gather {
-      copy @y to @g [1+0 x 16 -> 0+64, 2+0 x 16 -> 0+128 and 3+0]
+      copy @y to @g [1+0 x 16 -> 0+64, 1+0 x 8 -> 4+0, 2+0 x 16 -> 0+128 and 3+0]
       copy @x to @a []
     } schedule horizon 110 bound 96 by tile 0 {
       tile 0 until 110 [mux 5 from 1, point 61 @g+64, mux 45 off]

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
             {
                 Some(("PASS" | "XFAIL", _)) => Ok(()),
                 Some(("UNSUPPORTED", _)) => {
-                    eprintln!("{file}: a tool that it requires was not built");
+                    eprintln!("{file}: unsupported here, see its REQUIRES and UNSUPPORTED lines");
                     Ok(())
                 }
                 Some((code, output)) => Err(format!("{code}\n{output}").into()),

@@ -1,32 +1,26 @@
 //! Programs of dialect `tile` as [`TileProgram`], and back without loss.
 
-use crate::diag::{Failed, Span, emit_error};
-use crate::graph::{read_type, read_values, tensor_type, values_attribute};
-use crate::ir::{self, New};
+mod build;
+mod table;
+
+pub use build::{build, replace};
+
+use crate::diag::{Failed, emit_error};
+use crate::graph::{read_type, read_values};
+use crate::ir;
 use crate::pipeline::did_you_mean;
 use ipu_program::kernels::Kernels;
 use ipu_program::tile::{
     Binding, Buffer, BufferId, Compute, Copy, Event, Row, RowsArea, Schedule, Source, Step,
     TileProgram, Transfer,
 };
-use ipu_program::types::TensorType;
-use melior::Context;
-use melior::ir::attribute::{
-    ArrayAttribute, FlatSymbolRefAttribute, IntegerAttribute, StringAttribute, TypeAttribute,
-};
-use melior::ir::block::BlockLike;
+use melior::ir::OperationRef;
+use melior::ir::attribute::TypeAttribute;
 use melior::ir::operation::OperationLike;
-use melior::ir::r#type::IntegerType;
-use melior::ir::{Attribute, Location, Operation, OperationRef};
 use std::collections::{BTreeMap, BTreeSet};
+use table::Table;
 
 type Read<T> = Result<T, String>;
-
-// Kinds of events in a table, and nobody as a source; see cpp/tile.cpp.
-const SEND: u32 = 0;
-const MUX: u32 = 1;
-const POINT: u32 = 2;
-const NOBODY: u32 = u32::MAX;
 
 /// Verifies one operation on its own.
 pub(crate) fn verify(op: OperationRef<'_, '_>, name: &str) -> Read<()> {
@@ -169,6 +163,14 @@ impl Reader {
             return Err(format!(
                 "@{name} needs tile {}, the program has {tiles} tiles",
                 end - 1
+            ));
+        }
+        let mut seen = BTreeSet::new();
+        let shards = layout.shards(buffer.ty.matrix());
+        if let Some(twice) = shards.iter().find(|s| !seen.insert(s.tile)) {
+            return Err(format!(
+                "@{name} has two parts on tile {}, a tile holds one",
+                twice.tile
             ));
         }
         self.program.buffers.push(buffer);
@@ -456,319 +458,5 @@ impl Reader {
             }
         }
         Ok(())
-    }
-}
-
-/// A reader of the words of a table.
-struct Table<'t> {
-    words: &'t [u32],
-    buffers: &'t [BufferId],
-}
-
-impl Table<'_> {
-    fn whole<T>(mut self, what: &str, read: fn(&mut Self) -> Option<T>) -> Read<T> {
-        match read(&mut self) {
-            Some(value) if self.words.is_empty() => Ok(value),
-            _ => Err(format!("has a malformed table of {what}")),
-        }
-    }
-
-    fn next(&mut self) -> Option<u32> {
-        let (first, rest) = self.words.split_first()?;
-        self.words = rest;
-        Some(*first)
-    }
-
-    fn list<T>(&mut self, read: fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        (0..self.next()?).map(|_| read(self)).collect()
-    }
-
-    fn buffer(&mut self) -> Option<BufferId> {
-        let index = self.next()? as usize;
-        self.buffers.get(index).copied()
-    }
-
-    fn copies(&mut self) -> Option<Vec<Copy>> {
-        self.list(|t| {
-            Some(Copy {
-                source: t.buffer()?,
-                destination: t.buffer()?,
-                transfers: t.list(|t| {
-                    Some(Transfer {
-                        source: t.next()?,
-                        source_offset: t.next()?,
-                        words: t.next()?,
-                        destinations: t.list(|t| Some((t.next()?, t.next()?)))?,
-                    })
-                })?,
-            })
-        })
-    }
-
-    fn schedule(&mut self) -> Option<Schedule> {
-        Some(Schedule {
-            horizon: self.next()?,
-            bound: self.next()?,
-            binding_tile: self.next()?,
-            rows: self.list(|t| {
-                Some(Row {
-                    tile: t.next()?,
-                    horizon: t.next()?,
-                    events: t.list(Table::event)?,
-                })
-            })?,
-        })
-    }
-
-    fn event(&mut self) -> Option<Event> {
-        Some(match (self.next()?, self.next()?) {
-            (SEND, at) => Event::Send {
-                at,
-                buffer: self.buffer()?,
-                offset: self.next()?,
-                words: self.next()?,
-                direction: u8::try_from(self.next()?).ok()?,
-            },
-            (MUX, at) => Event::Mux {
-                at,
-                source: self.next().map(|s| (s != NOBODY).then_some(s))?,
-            },
-            (POINT, at) => Event::Pointer {
-                at,
-                buffer: self.buffer()?,
-                offset: self.next()?,
-            },
-            _ => return None,
-        })
-    }
-}
-
-/// Builds the `tile.program` of a program.
-pub fn build<'c>(
-    context: &'c Context,
-    program: &TileProgram,
-    at: Location<'c>,
-) -> Option<Operation<'c>> {
-    let cx = Builder { context, program };
-    let top = New {
-        attributes: &[
-            ("sym_name", cx.text(&program.name)),
-            ("tiles", cx.int(program.tiles)),
-            (
-                "rows_address",
-                program.rows_area.and_then(|r| cx.int(r.address)),
-            ),
-            (
-                "rows_bytes",
-                program.rows_area.and_then(|r| cx.int(r.bytes)),
-            ),
-        ],
-        body: true,
-        ..New::default()
-    }
-    .build("tile.program", at, context)?;
-    // SAFETY: `top` is alive until it is returned.
-    let block = ir::body(unsafe { OperationRef::from_raw(top.to_raw()) })?;
-    for buffer in &program.buffers {
-        block.append_operation(cx.buffer(buffer)?);
-    }
-    for binding in &program.bindings {
-        block.append_operation(cx.binding(binding, at)?);
-    }
-    for step in &program.steps {
-        block.append_operation(cx.step(step)?);
-    }
-    Some(top)
-}
-
-struct Builder<'c, 'p> {
-    context: &'c Context,
-    program: &'p TileProgram,
-}
-
-impl<'c> Builder<'c, '_> {
-    fn text(&self, s: &str) -> Option<Attribute<'c>> {
-        Some(StringAttribute::new(self.context, s).into())
-    }
-
-    fn int(&self, n: u32) -> Option<Attribute<'c>> {
-        Some(IntegerAttribute::new(IntegerType::new(self.context, 64).into(), n.into()).into())
-    }
-
-    fn ty(&self, ty: &TensorType) -> Option<Attribute<'c>> {
-        Some(TypeAttribute::new(tensor_type(self.context, ty, None)).into())
-    }
-
-    fn reference(&self, id: BufferId) -> Attribute<'c> {
-        FlatSymbolRefAttribute::new(self.context, &self.program.buffer(id).name).into()
-    }
-
-    fn references(&self, ids: &[BufferId]) -> Option<Attribute<'c>> {
-        let list: Vec<_> = ids.iter().map(|id| self.reference(*id)).collect();
-        Some(ArrayAttribute::new(self.context, &list).into())
-    }
-
-    fn words(&self, words: &[u32]) -> Option<Attribute<'c>> {
-        Some(ir::words_attribute(self.context, words))
-    }
-
-    fn op(
-        &self,
-        name: &str,
-        at: Location<'c>,
-        attributes: &[(&str, Option<Attribute<'c>>)],
-    ) -> Option<Operation<'c>> {
-        New {
-            attributes,
-            ..New::default()
-        }
-        .build(name, at, self.context)
-    }
-
-    fn buffer(&self, b: &Buffer) -> Option<Operation<'c>> {
-        let ty = TypeAttribute::new(tensor_type(self.context, &b.ty, Some(&b.layout))).into();
-        let attributes = [
-            ("sym_name", self.text(&b.name)),
-            ("type", Some(ty)),
-            ("align", self.int(b.align)),
-            ("tail", self.int(b.tail)),
-            ("first_step", b.live.and_then(|l| self.int(l.0))),
-            ("last_step", b.live.and_then(|l| self.int(l.1))),
-            ("address", b.address.and_then(|a| self.int(a))),
-        ];
-        self.op(
-            "tile.buffer",
-            Span::location(self.context, &b.location),
-            &attributes,
-        )
-    }
-
-    fn binding(&self, b: &Binding, at: Location<'c>) -> Option<Operation<'c>> {
-        let buffer = ("buffer", Some(self.reference(b.buffer)));
-        let source: &[_] = match &b.source {
-            Source::Input(i) => &[("input", self.int(*i))],
-            Source::Output(i) => &[("output", self.int(*i))],
-            Source::Parameter { name, ty } => {
-                &[("parameter", self.text(name)), ("type", self.ty(ty))]
-            }
-            Source::Constant { ty, values } => {
-                &[("value", Some(values_attribute(self.context, ty, values)))]
-            }
-        };
-        self.op("tile.bind", at, &[&[buffer], source].concat())
-    }
-
-    fn step(&self, step: &Step) -> Option<Operation<'c>> {
-        let name = ("sym_name", self.text(step.name()));
-        let at = |location: &str| Span::location(self.context, location);
-        match step {
-            Step::Compute(c) => {
-                let attributes = [
-                    name,
-                    ("kernel", self.text(&c.kernel)),
-                    ("buffers", self.references(&c.buffers)),
-                    ("tiles", self.words(&c.tiles)),
-                    ("words", self.words(&c.words)),
-                ];
-                self.op("tile.compute", at(&c.location), &attributes)
-            }
-            Step::Rearrange {
-                source,
-                destination,
-                location,
-                ..
-            } => {
-                let source = ("source", Some(self.reference(*source)));
-                let destination = ("destination", Some(self.reference(*destination)));
-                self.op("tile.rearrange", at(location), &[name, source, destination])
-            }
-            Step::Exchange {
-                copies,
-                schedule,
-                location,
-                ..
-            } => {
-                let mut table = TableBuilder::default();
-                let copies = table.copies(copies);
-                let schedule = schedule.as_ref().map(|s| table.schedule(s));
-                let attributes = [
-                    name,
-                    ("buffers", self.references(&table.buffers)),
-                    ("copies", self.words(&copies)),
-                    ("schedule", schedule.and_then(|s| self.words(&s))),
-                ];
-                self.op("tile.exchange", at(location), &attributes)
-            }
-        }
-    }
-}
-
-/// Writes tables; buffers are numbered by first appearance, as when text is parsed.
-#[derive(Default)]
-struct TableBuilder {
-    buffers: Vec<BufferId>,
-    numbers: BTreeMap<BufferId, u32>,
-}
-
-impl TableBuilder {
-    fn buffer(&mut self, id: BufferId) -> u32 {
-        *self.numbers.entry(id).or_insert_with(|| {
-            self.buffers.push(id);
-            self.buffers.len() as u32 - 1
-        })
-    }
-
-    fn copies(&mut self, copies: &[Copy]) -> Vec<u32> {
-        let mut out = vec![copies.len() as u32];
-        for copy in copies {
-            out.extend([self.buffer(copy.source), self.buffer(copy.destination)]);
-            out.push(copy.transfers.len() as u32);
-            for t in &copy.transfers {
-                out.extend([
-                    t.source,
-                    t.source_offset,
-                    t.words,
-                    t.destinations.len() as u32,
-                ]);
-                out.extend(
-                    t.destinations
-                        .iter()
-                        .flat_map(|&(tile, offset)| [tile, offset]),
-                );
-            }
-        }
-        out
-    }
-
-    fn schedule(&mut self, s: &Schedule) -> Vec<u32> {
-        let mut out = vec![s.horizon, s.bound, s.binding_tile, s.rows.len() as u32];
-        for row in &s.rows {
-            out.extend([row.tile, row.horizon, row.events.len() as u32]);
-            for event in &row.events {
-                match *event {
-                    Event::Send {
-                        at,
-                        buffer,
-                        offset,
-                        words,
-                        direction,
-                    } => {
-                        out.extend([
-                            SEND,
-                            at,
-                            self.buffer(buffer),
-                            offset,
-                            words,
-                            direction.into(),
-                        ]);
-                    }
-                    Event::Mux { at, source } => out.extend([MUX, at, source.unwrap_or(NOBODY)]),
-                    Event::Pointer { at, buffer, offset } => {
-                        out.extend([POINT, at, self.buffer(buffer), offset]);
-                    }
-                }
-            }
-        }
-        out
     }
 }
