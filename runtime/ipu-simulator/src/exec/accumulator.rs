@@ -46,6 +46,16 @@ fn push(chain: &mut [f32; UNITS], units: usize, partials: [f32; 2]) -> [f32; 2] 
     [c0, c1]
 }
 
+/// Replaces the units that take part.
+#[inline]
+fn assign(chain: &mut [f32; UNITS], values: &[f32; UNITS], units: usize) {
+    if units == UNITS {
+        *chain = *values;
+    } else {
+        chain[..units].copy_from_slice(&values[..units]);
+    }
+}
+
 /// Executes an instruction of this family. The flags of `fp` are left to the caller.
 #[inline]
 pub(crate) fn execute(
@@ -178,7 +188,7 @@ fn amp_f16(
         start = *odd;
         let mut chain = *even;
         out = push(&mut chain, units, partials);
-        odd[..units].copy_from_slice(&chain[..units]);
+        assign(odd, &chain, units);
     } else {
         start = *even;
         out = push(odd, units, partials);
@@ -198,7 +208,7 @@ fn amp_f16(
             }
         })
     });
-    even[..units].copy_from_slice(&next[..units]);
+    assign(even, &next, units);
     out
 }
 
