@@ -1,16 +1,16 @@
 // Copies blocks of 32 bytes between strided places: packs rows into panels and back.
 //
-//   for each panel p and row r: 32 bytes from src + p * src_panel + r * src_row
-//                               to dst + p * dst_panel + r * dst_row
+//   for each panel p and row r: 32 bytes from src + src_offset + p * src_panel + r * src_row
+//                               to dst + dst_offset + p * dst_panel + r * dst_row
 //
-// Record: src, dst, rows_each, rows_extra, panels >= 1, src_row, src_panel, dst_row, dst_panel
-// (bytes, multiples of 8). Worker w takes rows_each + (w < rows_extra) rows from
+// Record: src, dst, rows_each, rows_extra, panels >= 1, src_offset, dst_offset, src_row, src_panel,
+// dst_row, dst_panel (bytes, multiples of 8). Worker w takes rows_each + (w < rows_extra) rows from
 // w * rows_each + min(w, rows_extra) on, of every panel.
 //
 // Memory rules: none. Plain 64-bit loads and stores, one an instruction, so src and dst may lie
 // anywhere, also in one element; they must not overlap. Nothing is read beyond the end.
 //
-// Bundles of a worker with r rows: 29 + panels * (4 + 8r).
+// Bundles of a worker with r rows: 33 + panels * (4 + 8r).
 
 	.set WSR, 1
 
@@ -19,10 +19,12 @@
 	.set ARG_ROWS_EACH, 2
 	.set ARG_ROWS_EXTRA, 3
 	.set ARG_PANELS, 4
-	.set ARG_SRC_ROW, 5
-	.set ARG_SRC_PANEL, 6
-	.set ARG_DST_ROW, 7
-	.set ARG_DST_PANEL, 8
+	.set ARG_SRC_OFFSET, 5
+	.set ARG_DST_OFFSET, 6
+	.set ARG_SRC_ROW, 7
+	.set ARG_SRC_PANEL, 8
+	.set ARG_DST_ROW, 9
+	.set ARG_DST_PANEL, 10
 
 	.section .text.kernel, "ax"
 	.globl kernel_entry
@@ -54,6 +56,10 @@ worker:
 	add $m1, $m1, -1
 	ld32 $m2, $mvertex_base, $mzero, ARG_SRC
 	ld32 $m3, $mvertex_base, $mzero, ARG_DST
+	ld32 $m6, $mvertex_base, $mzero, ARG_SRC_OFFSET
+	ld32 $m7, $mvertex_base, $mzero, ARG_DST_OFFSET
+	add $m2, $m2, $m6
+	add $m3, $m3, $m7
 	ld32 $m6, $mvertex_base, $mzero, ARG_SRC_ROW
 	ld32 $m7, $mvertex_base, $mzero, ARG_DST_ROW
 	ld32 $m8, $mvertex_base, $mzero, ARG_SRC_PANEL

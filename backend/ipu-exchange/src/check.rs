@@ -337,7 +337,7 @@ pub fn check(
 /// Element rules of one tile.
 fn memory(target: &Target, row: &Decoded, written: &[Write]) -> Result<(), String> {
     let inside = |address: u32, words: u32| {
-        address % 4 == 0
+        address.is_multiple_of(4)
             && address >= target.memory_base
             && u64::from(address) + 4 * u64::from(words) <= u64::from(target.memory_end)
     };

@@ -56,7 +56,7 @@ pub enum Meaning {
         relu: bool,
     },
     /// Copies blocks of 32 bytes: for each panel and row, from
-    /// `src + panel * src_panel + row * src_row` to the same in `dst`.
+    /// `src + src_offset + panel * src_panel + row * src_row` to the same in `dst`.
     CopyBlocks,
     /// `out = a op b` on f16 atoms (8 bytes).
     Binary(Binary),
@@ -147,8 +147,7 @@ pub struct Kernel {
     pub summary: String,
     /// Source file in `device/`.
     pub source: String,
-    /// Assembler defines that specialise the source; `NAME` is always defined as the kernel's
-    /// name and is the entry symbol.
+    /// Assembler defines that specialise the source. Its entry symbol is `kernel_entry`.
     #[serde(default)]
     pub defines: BTreeMap<String, i64>,
     /// Buffer arguments, in record order.

@@ -238,7 +238,7 @@ impl Access<'_> {
                 0 => 1,
                 n => (stride << (32 - 10 * n)) as i32 >> 22,
             };
-            *address = used.wrapping_add(step as u32 * unit) & PACKED;
+            *address = used.wrapping_add((step as u32).wrapping_mul(unit)) & PACKED;
             used
         };
         match op.opcode {

@@ -1,0 +1,349 @@
+//! The rules that hold for every package.
+//!
+//! Tiles are below the target's count and ascend; segments lie between `load_base` and
+//! `loader_end`, ascend and do not overlap; every blob is used; the entry is loaded, executable
+//! code on every tile; the host protocol is that of the format; every binding names an existing
+//! input or output, fits its type, and its layout holds the tensor on distinct tiles within tile
+//! memory; every output is bound once; symbols lie in tile memory and are sorted.
+
+use super::error::value;
+use super::{Binding, HostCall, Metadata, Package, PackageError, Source};
+use ipu_program::layout::{ElementOrder, Layout, PANEL};
+use ipu_program::types::TensorType;
+use ipu_target::Target;
+use std::collections::BTreeSet;
+
+const METADATA: &str = "metadata";
+const IMAGES: &str = "images";
+const SYMBOLS: &str = "symbols";
+/// Most elements of a tensor: keeps all index arithmetic within 32 bits.
+const MAX_ELEMENTS: u64 = 1 << 31;
+
+type Result<T = ()> = std::result::Result<T, PackageError>;
+
+pub(super) fn check(package: &Package, target: &Target) -> Result {
+    images(package, target)?;
+    metadata(&package.metadata, target)?;
+    symbols(package, target)
+}
+
+fn hex(address: impl Into<u64>) -> String {
+    format!("{:#x}", address.into())
+}
+
+fn range(bytes: std::ops::Range<u32>) -> String {
+    format!("within {:#x}..{:#x}", bytes.start, bytes.end)
+}
+
+fn images(package: &Package, target: &Target) -> Result {
+    let blobs = package.images.blobs();
+    let entry = package.metadata.entry;
+    let code = target.load_base..target.region1_base;
+    if !entry.is_multiple_of(4) || !code.contains(&entry) {
+        return Err(value(
+            METADATA,
+            "entry",
+            hex(entry),
+            format!("a multiple of 4 {}", range(code)),
+        ));
+    }
+    let mut used = vec![false; blobs.len()];
+    let mut next_tile = 0;
+    for image in package.images.tiles() {
+        let tile = image.tile;
+        if tile < next_tile || tile >= target.tiles {
+            let expected = format!("ascending, {next_tile} to {}", target.tiles - 1);
+            return Err(value(IMAGES, "tile", tile, expected));
+        }
+        next_tile = tile + 1;
+        let mut free = target.load_base;
+        let mut has_entry = false;
+        for (i, segment) in image.segments.iter().enumerate() {
+            let subject = |what: &str| format!("tile {tile}: {what} of segment {i}");
+            let blob = blobs.get(segment.blob as usize).ok_or_else(|| {
+                value(
+                    IMAGES,
+                    subject("blob"),
+                    segment.blob,
+                    format!("below {}", blobs.len()),
+                )
+            })?;
+            used[segment.blob as usize] = true;
+            if segment.address < free || segment.address > target.loader_end {
+                return Err(value(
+                    IMAGES,
+                    subject("address"),
+                    hex(segment.address),
+                    format!(
+                        "behind the previous segment, {}",
+                        range(free..target.loader_end)
+                    ),
+                ));
+            }
+            let room = target.loader_end - segment.address;
+            if blob.is_empty() || blob.len() > room as usize {
+                return Err(value(
+                    IMAGES,
+                    subject("length"),
+                    blob.len(),
+                    format!("1 to {room}"),
+                ));
+            }
+            free = segment.address + blob.len() as u32;
+            has_entry |= (segment.address..free).contains(&entry);
+        }
+        if !has_entry {
+            return Err(value(
+                IMAGES,
+                format!("tile {tile}: segment with the entry {entry:#x}"),
+                "absent",
+                "present",
+            ));
+        }
+    }
+    match used.iter().position(|u| !u) {
+        Some(i) => Err(value(
+            "blobs",
+            format!("blob {i}"),
+            "unused",
+            "used by a segment",
+        )),
+        None => Ok(()),
+    }
+}
+
+fn metadata(m: &Metadata, target: &Target) -> Result {
+    if m.calls != HostCall::PROTOCOL {
+        return Err(value(
+            METADATA,
+            "host calls",
+            format!("{:?}", m.calls),
+            format!("{:?}", HostCall::PROTOCOL),
+        ));
+    }
+    let mut bound = vec![0u32; m.outputs.len()];
+    for (i, ty) in m.inputs.iter().chain(&m.outputs).enumerate() {
+        shape(&format!("argument or result {i}"), ty)?;
+    }
+    for b in &m.bindings {
+        binding(b, m, target)?;
+        if let Source::Output(i) = b.source {
+            bound[i as usize] += 1;
+        }
+    }
+    match bound.iter().position(|&n| n != 1) {
+        Some(i) => Err(value(
+            METADATA,
+            format!("bindings of output {i}"),
+            bound[i],
+            1,
+        )),
+        None => Ok(()),
+    }
+}
+
+fn binding(b: &Binding, m: &Metadata, target: &Target) -> Result {
+    let subject = |what: &str| format!("binding '{}': {what}", b.name);
+    shape(&subject("shape"), &b.model)?;
+    shape(&subject("shape"), &b.buffer)?;
+    let interface = |kind: &str, types: &[TensorType], i: u32| {
+        let ty = types
+            .get(i as usize)
+            .ok_or_else(|| value(METADATA, subject(kind), i, format!("below {}", types.len())))?;
+        match *ty == b.model && ty.shape == b.buffer.shape {
+            true => Ok(()),
+            false => Err(value(
+                METADATA,
+                subject("type"),
+                format!("{} in {}", b.model, b.buffer),
+                ty,
+            )),
+        }
+    };
+    match &b.source {
+        Source::Input(i) => interface("input", &m.inputs, *i)?,
+        Source::Output(i) => interface("output", &m.outputs, *i)?,
+        Source::Parameter(name) if name.is_empty() => {
+            return Err(value(
+                METADATA,
+                subject("parameter name"),
+                "''",
+                "a key of the weights file",
+            ));
+        }
+        Source::Parameter(_) => {}
+        Source::Constant(values) => {
+            let (found, all) = (values.len() as u64, b.model.elements());
+            if found != 1 && found != all {
+                return Err(value(
+                    METADATA,
+                    subject("number of values"),
+                    found,
+                    format!("1 or {all}"),
+                ));
+            }
+        }
+    }
+    let (from, to) = (&b.model.shape, &b.buffer.shape);
+    let fits = from.len() <= to.len()
+        && from
+            .iter()
+            .rev()
+            .zip(to.iter().rev())
+            .all(|(&f, &t)| f == 1 || f == t);
+    if !fits {
+        return Err(value(
+            METADATA,
+            subject("type"),
+            &b.model,
+            format!("broadcastable to {}", b.buffer),
+        ));
+    }
+    let bytes = layout(&subject, &b.buffer, &b.layout, target)?;
+    let memory = target.memory_base..target.memory_end;
+    let last = u64::from(target.memory_end) - bytes;
+    if !b.address.is_multiple_of(4) || b.address < memory.start || u64::from(b.address) > last {
+        return Err(value(
+            METADATA,
+            subject("address"),
+            hex(b.address),
+            format!(
+                "a multiple of 4 within {:#x}..={last:#x} for {bytes} bytes",
+                memory.start
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn shape(subject: &str, ty: &TensorType) -> Result {
+    let elements = ty.shape.iter().try_fold(1u64, |n, &d| {
+        n.checked_mul(u64::from(d))
+            .filter(|n| (1..=MAX_ELEMENTS).contains(n))
+    });
+    match elements {
+        Some(_) => Ok(()),
+        None => Err(value(
+            METADATA,
+            subject,
+            ty,
+            format!("1 to {MAX_ELEMENTS} elements"),
+        )),
+    }
+}
+
+/// Checks a layout and gives the bytes that it needs on a tile.
+fn layout(
+    subject: &dyn Fn(&str) -> String,
+    ty: &TensorType,
+    l: &Layout,
+    target: &Target,
+) -> Result<u64> {
+    let tiles = u64::from(target.tiles);
+    let matrix = ty.matrix();
+    let mut shards = 1u64;
+    for (what, n) in [
+        ("row parts", l.rows.parts),
+        ("column parts", l.columns.parts),
+        ("copies", l.copies),
+    ] {
+        shards = shards.saturating_mul(u64::from(n));
+        if n == 0 || shards > tiles {
+            return Err(value(
+                METADATA,
+                subject(what),
+                n,
+                format!("1 or more, {tiles} shards at most"),
+            ));
+        }
+    }
+    for (what, split, extent) in [
+        ("rows", l.rows, matrix.rows),
+        ("columns", l.columns, matrix.columns),
+    ] {
+        let held = u64::from(split.parts) * u64::from(split.block);
+        if held < u64::from(extent) {
+            return Err(value(
+                METADATA,
+                subject(what),
+                format!("{held} in the layout"),
+                format!("at least {extent}"),
+            ));
+        }
+    }
+    let panel = u64::from(PANEL);
+    let rows = match l.order {
+        ElementOrder::Rows | ElementOrder::Panels => u64::from(l.rows.block),
+        ElementOrder::Weights8 | ElementOrder::Weights16 => {
+            u64::from(l.rows.block).next_multiple_of(panel)
+        }
+    };
+    let bytes = rows
+        .saturating_mul(u64::from(l.columns.block).next_multiple_of(panel))
+        .saturating_mul(u64::from(ty.element.bytes()));
+    let memory = u64::from(target.memory_end - target.memory_base);
+    if bytes > memory {
+        return Err(value(
+            METADATA,
+            subject("bytes on a tile"),
+            bytes,
+            format!("at most {memory}"),
+        ));
+    }
+    let end = u64::from(l.first_tile)
+        + u64::from(l.copies - 1) * u64::from(l.copy_stride)
+        + u64::from(l.rows.parts - 1) * u64::from(l.rows.stride)
+        + u64::from(l.columns.parts - 1) * u64::from(l.columns.stride);
+    if end >= tiles {
+        return Err(value(
+            METADATA,
+            subject("last tile"),
+            end,
+            format!("below {tiles}"),
+        ));
+    }
+    let mut seen = BTreeSet::new();
+    for shard in l.shards(matrix) {
+        if !seen.insert(shard.tile) {
+            return Err(value(
+                METADATA,
+                subject("shards"),
+                format!("two on tile {}", shard.tile),
+                "one a tile",
+            ));
+        }
+    }
+    Ok(bytes)
+}
+
+fn symbols(package: &Package, target: &Target) -> Result {
+    let memory = target.memory_base..target.memory_end;
+    for (i, symbol) in package.symbols.iter().enumerate() {
+        let end = u64::from(symbol.address) + u64::from(symbol.bytes);
+        if symbol.address < memory.start || end > u64::from(memory.end) {
+            return Err(value(
+                SYMBOLS,
+                format!("'{}'", symbol.name),
+                format!("{}..{}", hex(symbol.address), hex(end)),
+                range(memory),
+            ));
+        }
+        if let Some(tile) = symbol.tile.filter(|t| *t >= target.tiles) {
+            return Err(value(
+                SYMBOLS,
+                format!("tile of '{}'", symbol.name),
+                tile,
+                format!("below {}", target.tiles),
+            ));
+        }
+        if i > 0 && package.symbols[i - 1] >= *symbol {
+            return Err(value(
+                SYMBOLS,
+                format!("'{}'", symbol.name),
+                "out of order",
+                "sorted by address and name",
+            ));
+        }
+    }
+    Ok(())
+}

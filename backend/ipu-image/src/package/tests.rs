@@ -1,0 +1,278 @@
+use super::container::assemble;
+use super::*;
+use ipu_program::layout::{ElementOrder, MemoryClass, Split};
+use ipu_program::types::ElementType;
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+
+fn layout(parts: u32) -> Layout {
+    Layout {
+        rows: Split {
+            parts,
+            block: 2,
+            stride: 1,
+        },
+        columns: Split::whole(3),
+        copies: 1,
+        copy_stride: 0,
+        first_tile: 0,
+        order: ElementOrder::Rows,
+        memory: MemoryClass::Any,
+    }
+}
+
+fn small() -> Package {
+    let ty = TensorType::new([4, 3], ElementType::F16);
+    let bias = TensorType::new([3], ElementType::F16);
+    let binding = |source, model: &TensorType, name: &str, address| Binding {
+        source,
+        model: model.clone(),
+        name: name.into(),
+        buffer: ty.clone(),
+        layout: layout(2),
+        address,
+    };
+    let target = Target::ipu21();
+    let mut images = ImagesBuilder::new();
+    for tile in [1, 0] {
+        images.segment(tile, target.load_base, &[1, 2, 3, 4, 5, 6, 7, 8]);
+        images.segment(tile, 0x60000, &[tile as u8; 4]);
+    }
+    let metadata = Metadata {
+        function: "main".into(),
+        inputs: vec![ty.clone()],
+        outputs: vec![ty.clone()],
+        entry: target.load_base,
+        calls: HostCall::PROTOCOL.to_vec(),
+        bindings: vec![
+            binding(Source::Input(0), &ty, "x", 0x61000),
+            binding(Source::Parameter("fc.bias".into()), &bias, "b", 0x62000),
+            binding(Source::Constant(vec![0.5]), &bias, "c", 0x63000),
+            binding(Source::Output(0), &ty, "y", 0xe7ffc - 2 * 16 * 2),
+        ],
+        steps: vec![StepSummary {
+            name: "add".into(),
+            kind: StepKind::Compute,
+            location: "m.mlir:3:5".into(),
+            scheduled_cycles: 123,
+        }],
+        estimated_cycles: 100,
+        scheduled_cycles: 123,
+    };
+    let symbol = |name: &str, address, tile| Symbol {
+        address,
+        name: name.into(),
+        bytes: 8,
+        kind: SymbolKind::Code,
+        tile,
+    };
+    let symbols = vec![
+        symbol("table", 0x60000, Some(1)),
+        symbol("_start", target.load_base, None),
+    ];
+    Package::new(target, metadata, images.finish(), symbols)
+}
+
+#[test]
+fn round_trip_is_exact_and_deterministic() {
+    let package = small();
+    let bytes = package.to_bytes().unwrap();
+    assert_eq!(Package::from_bytes(&bytes).unwrap(), package);
+    assert_eq!(small().to_bytes().unwrap(), bytes);
+    assert_eq!(package.images.blobs().len(), 3);
+    let segments: Vec<_> = package
+        .images
+        .segments(&package.images.tiles()[1])
+        .collect();
+    assert_eq!(
+        segments,
+        [
+            (0x4c010, &[1, 2, 3, 4, 5, 6, 7, 8][..]),
+            (0x60000, &[1; 4][..])
+        ]
+    );
+    let header = Header::read(&bytes).unwrap();
+    assert_eq!(
+        (header.target.as_str(), header.digest_hex().len()),
+        ("ipu21", 64)
+    );
+}
+
+#[test]
+fn every_flipped_bit_is_refused() {
+    let bytes = small().to_bytes().unwrap();
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << bit;
+            assert!(
+                Package::from_bytes(&damaged).is_err(),
+                "byte {at} bit {bit}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_truncation_and_addition_is_refused() {
+    let bytes = small().to_bytes().unwrap();
+    for length in 0..bytes.len() {
+        assert!(Package::from_bytes(&bytes[..length]).is_err(), "{length}");
+    }
+    for extra in [0u8, 1] {
+        let mut longer = bytes.clone();
+        longer.push(extra);
+        let message = Package::from_bytes(&longer).unwrap_err().to_string();
+        let (found, expected) = (longer.len(), bytes.len());
+        assert_eq!(
+            message,
+            format!(
+                "package: the file has {found} bytes, expected {expected}: it is truncated or has trailing data"
+            )
+        );
+    }
+}
+
+#[test]
+fn messages_name_what_was_found_and_expected() {
+    let bytes = small().to_bytes().unwrap();
+    let damage = |at: usize, value: u8| {
+        let mut damaged = bytes.clone();
+        damaged[at] = value;
+        Package::from_bytes(&damaged).unwrap_err().to_string()
+    };
+    assert_eq!(
+        damage(6, b'\n'),
+        "package: magic is \"IPUEXE\\n\\n\", expected \"IPUEXE\\r\\n\": this is not an ipuexe file, or it was changed by a text conversion"
+    );
+    assert_eq!(
+        damage(8, 2),
+        "package: format version 2, written by tools 0.1.0; these tools 0.1.0 read version 1: compile the model again with these tools, or run the package with tools 0.1.0"
+    );
+    assert!(damage(60, b'x').starts_with("package: section 'header': checksum is "));
+    assert!(damage(bytes.len() - 1, 9).starts_with("package: section 'symbols': checksum is "));
+}
+
+#[test]
+fn contents_are_checked() {
+    let refuse = |change: &dyn Fn(&mut Package)| {
+        let mut package = small();
+        change(&mut package);
+        package.to_bytes().unwrap_err().to_string()
+    };
+    let binding = |change: &dyn Fn(&mut Binding)| refuse(&|p| change(&mut p.metadata.bindings[0]));
+    assert_eq!(
+        binding(&|b| b.address = 0xe7ffc),
+        "package: section 'metadata': binding 'x': address is 0xe7ffc, expected a multiple of 4 within 0x4c000..=0xe7fc0 for 64 bytes"
+    );
+    assert_eq!(
+        binding(&|b| b.layout.first_tile = 1471),
+        "package: section 'metadata': binding 'x': last tile is 1472, expected below 1472"
+    );
+    assert_eq!(
+        binding(&|b| b.layout.rows.stride = 0),
+        "package: section 'metadata': binding 'x': shards is two on tile 0, expected one a tile"
+    );
+    assert_eq!(
+        binding(&|b| b.layout.rows.parts = 1),
+        "package: section 'metadata': binding 'x': rows is 2 in the layout, expected at least 4"
+    );
+    assert_eq!(
+        binding(&|b| b.source = Source::Input(1)),
+        "package: section 'metadata': binding 'x': input is 1, expected below 1"
+    );
+    assert_eq!(
+        refuse(&|p| p.metadata.bindings.truncate(3)),
+        "package: section 'metadata': bindings of output 0 is 0, expected 1"
+    );
+    assert_eq!(
+        refuse(&|p| p.metadata.calls.truncate(2)),
+        "package: section 'metadata': host calls is [Initialize, Inputs], expected [Initialize, Inputs, Outputs]"
+    );
+    assert_eq!(
+        refuse(&|p| p.metadata.entry = 0x70000),
+        "package: section 'images': tile 0: segment with the entry 0x70000 is absent, expected present"
+    );
+    assert_eq!(
+        refuse(&|p| p.images.tiles[0].segments[1].address = 0x4c014),
+        "package: section 'images': tile 0: address of segment 1 is 0x4c014, expected behind the previous segment, within 0x4c018..0xe7bb0"
+    );
+    assert_eq!(
+        refuse(&|p| p.images.tiles[1].tile = 1472),
+        "package: section 'images': tile is 1472, expected ascending, 1 to 1471"
+    );
+    assert_eq!(
+        refuse(&|p| p.images.blobs.push(vec![7])),
+        "package: section 'blobs': blob 3 is unused, expected used by a segment"
+    );
+    assert_eq!(
+        refuse(&|p| p.symbols.swap(0, 1)),
+        "package: section 'symbols': '_start' is out of order, expected sorted by address and name"
+    );
+}
+
+#[test]
+fn another_target_is_refused() {
+    let mut package = small();
+    package.target = "ipu1".into();
+    let bytes = container::encode(&package).unwrap();
+    assert_eq!(
+        Package::from_bytes(&bytes).unwrap_err().to_string(),
+        "package: section 'header': target is ipu1, expected ipu21"
+    );
+}
+
+#[test]
+fn a_file_is_written_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.ipuexe");
+    small().write_atomic(&path).unwrap();
+    assert_eq!(Package::read(&path).unwrap(), small());
+    let mut bad = small();
+    bad.metadata.calls.clear();
+    bad.write_atomic(&path).unwrap_err();
+    assert_eq!(Package::read(&path).unwrap(), small());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    let missing = dir.path().join("no/m.ipuexe");
+    assert!(
+        small()
+            .write_atomic(&missing)
+            .unwrap_err()
+            .to_string()
+            .contains("no/m.ipuexe")
+    );
+}
+
+proptest! {
+    #[test]
+    fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..400), magic: bool) {
+        let mut bytes = bytes;
+        if magic && bytes.len() >= 12 {
+            bytes[..8].copy_from_slice(container::MAGIC);
+            bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        }
+        prop_assert!(Package::from_bytes(&bytes).is_err());
+    }
+
+    /// Contents changed behind valid checksums are decoded or refused, never more.
+    #[test]
+    fn changed_contents_never_panic(
+        section in 0usize..4, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), cut: bool,
+    ) {
+        let bytes = small().to_bytes().unwrap();
+        let header = Header::read(&bytes).unwrap();
+        let mut contents: [Vec<u8>; 4] = std::array::from_fn(|i| bytes[header.sections[i].1.clone()].to_vec());
+        for (at, value) in changes {
+            let content = &mut contents[section];
+            let at = at.index(content.len());
+            content[at] = value;
+            if cut {
+                content.truncate(at.max(1));
+            }
+        }
+        let bytes = assemble("ipu21", "0.1.0", &contents).unwrap();
+        if let Ok(package) = Package::from_bytes(&bytes) {
+            prop_assert_eq!(Package::from_bytes(&package.to_bytes().unwrap()).unwrap().to_bytes().unwrap(), package.to_bytes().unwrap());
+        }
+    }
+}

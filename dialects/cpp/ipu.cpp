@@ -1,0 +1,117 @@
+// Registration of dialect ipu; its meaning is in dialects/src/{ipu,layout}.rs.
+#include "hooks.h"
+
+#include "mlir/CAPI/Registration.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/CAPI/Support.h"
+#include "mlir/IR/RegionKindInterface.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/TensorEncoding.h"
+
+#include "IpuEnums.h.inc"
+
+#include "IpuDialect.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "IpuAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "IpuOps.h.inc"
+
+using namespace mlir;
+
+void ipu::IpuDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "IpuAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "IpuOps.cpp.inc"
+      >();
+}
+
+/// Passes a message of Rust to an MLIR diagnostic.
+static LogicalResult report(function_ref<InFlightDiagnostic()> emitError,
+                            function_ref<bool(MlirStringCallback, void *)> check) {
+  std::string message;
+  auto complain = [](MlirStringRef text, void *data) {
+    *static_cast<std::string *>(data) += unwrap(text);
+  };
+  if (check(complain, &message))
+    return success();
+  return emitError() << message;
+}
+
+static std::array<uint32_t, IPU_LAYOUT_WORDS> layoutWords(ipu::LayoutAttr l) {
+  return {l.getRowParts(),     l.getRowBlock(),     l.getRowStride(),
+          l.getColumnParts(),  l.getColumnBlock(),  l.getColumnStride(),
+          l.getCopies(),       l.getCopyStride(),   l.getFirstTile(),
+          uint32_t(l.getOrder()), uint32_t(l.getMemory())};
+}
+
+LogicalResult ipu::LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError, uint32_t rowParts,
+                                      uint32_t rowBlock, uint32_t rowStride, uint32_t columnParts,
+                                      uint32_t columnBlock, uint32_t columnStride, uint32_t copies,
+                                      uint32_t copyStride, uint32_t firstTile, ElementOrder order,
+                                      MemoryClass memory) {
+  uint32_t words[] = {rowParts,   rowBlock,  rowStride,       columnParts,     columnBlock, columnStride, copies,
+                      copyStride, firstTile, uint32_t(order), uint32_t(memory)};
+  return report(emitError, [&](MlirStringCallback complain, void *data) {
+    return ipuRustVerifyLayout(words, nullptr, -1, complain, data);
+  });
+}
+
+LogicalResult ipu::LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
+                                              function_ref<InFlightDiagnostic()> emitError) const {
+  return report(emitError, [&](MlirStringCallback complain, void *data) {
+    return ipuRustVerifyLayout(layoutWords(*this).data(), shape.data(), shape.size(), complain, data);
+  });
+}
+
+extern "C" {
+MlirAttribute ipuLayoutGet(MlirContext context, const uint32_t *w) {
+  return wrap(Attribute(ipu::LayoutAttr::get(unwrap(context), w[0], w[1], w[2], w[3], w[4], w[5], w[6],
+                                             w[7], w[8], ipu::ElementOrder(w[9]),
+                                             ipu::MemoryClass(w[10]))));
+}
+bool ipuLayoutRead(MlirAttribute attribute, uint32_t *words) {
+  auto layout = dyn_cast_or_null<ipu::LayoutAttr>(unwrap(attribute));
+  if (layout)
+    llvm::copy(layoutWords(layout), words);
+  return bool(layout);
+}
+
+/// numbers: family, grid rows, grid columns, compute cycles, exchange cycles, candidates
+MlirAttribute ipuPlanGet(MlirType partials, const uint64_t *n, intptr_t operandCount,
+                         const MlirAttribute *operands) {
+  SmallVector<ipu::LayoutAttr> layouts;
+  for (auto operand : ArrayRef(operands, operandCount))
+    layouts.push_back(cast<ipu::LayoutAttr>(unwrap(operand)));
+  auto type = unwrap(partials);
+  return wrap(Attribute(ipu::PlanAttr::get(type.getContext(), ipu::Family(n[0]), n[1], n[2], type, n[3],
+                                           n[4], n[5], layouts)));
+}
+bool ipuPlanRead(MlirAttribute attribute, MlirType *partials, uint64_t *numbers, intptr_t *operandCount) {
+  auto p = dyn_cast_or_null<ipu::PlanAttr>(unwrap(attribute));
+  if (!p)
+    return false;
+  *partials = wrap(p.getPartials());
+  llvm::copy(std::array<uint64_t, 6>{uint64_t(p.getFamily()), p.getGridRows(), p.getGridColumns(),
+                                     p.getComputeCycles(), p.getExchangeCycles(), p.getCandidates()},
+             numbers);
+  *operandCount = p.getOperands().size();
+  return true;
+}
+MlirAttribute ipuPlanOperand(MlirAttribute plan, intptr_t i) {
+  return wrap(Attribute(cast<ipu::PlanAttr>(unwrap(plan)).getOperands()[i]));
+}
+}
+
+#include "IpuEnums.cpp.inc"
+
+#include "IpuDialect.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "IpuAttrs.cpp.inc"
+#define GET_OP_CLASSES
+#include "IpuOps.cpp.inc"
+
+MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Ipu, ipu, ipu::IpuDialect)

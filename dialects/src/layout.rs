@@ -1,0 +1,233 @@
+//! `#ipu.layout` and `#ipu.plan` as [`Layout`] and [`Plan`].
+
+use crate::ffi::{self, LAYOUT_WORDS};
+use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
+use ipu_program::plan::{Family, Plan};
+use ipu_program::types::ElementType;
+use melior::Context;
+use melior::ir::attribute::AttributeLike;
+use melior::ir::{Attribute, Type, TypeLike};
+use std::ptr::null_mut;
+
+// Positions are the numbers of td/ipu/Ipu.td.
+const ORDERS: [ElementOrder; 4] = [
+    ElementOrder::Rows,
+    ElementOrder::Panels,
+    ElementOrder::Weights8,
+    ElementOrder::Weights16,
+];
+const MEMORIES: [MemoryClass; 3] = [
+    MemoryClass::Any,
+    MemoryClass::Standard,
+    MemoryClass::Interleaved,
+];
+const FAMILIES: [Family; 2] = [Family::Gemm, Family::Elementwise];
+
+fn position<T: PartialEq>(all: &[T], value: &T) -> u32 {
+    all.iter().position(|v| v == value).unwrap_or_default() as u32
+}
+
+/// A layout as attribute `#ipu.layout`. It must satisfy the attribute's verifier.
+pub fn attribute<'c>(context: &'c Context, layout: &Layout) -> Attribute<'c> {
+    let Layout {
+        rows,
+        columns,
+        copies,
+        copy_stride,
+        first_tile,
+        order,
+        memory,
+    } = *layout;
+    let (order, memory) = (position(&ORDERS, &order), position(&MEMORIES, &memory));
+    let words: [u32; LAYOUT_WORDS] = [
+        rows.parts,
+        rows.block,
+        rows.stride,
+        columns.parts,
+        columns.block,
+        columns.stride,
+        copies,
+        copy_stride,
+        first_tile,
+        order,
+        memory,
+    ];
+    // SAFETY: the shim reads this many words.
+    unsafe { Attribute::from_raw(ffi::ipuLayoutGet(context.to_raw(), words.as_ptr())) }
+}
+
+/// The layout in an attribute; `None` when it is another attribute.
+pub fn read(attribute: Attribute<'_>) -> Option<Layout> {
+    let mut words = [0; LAYOUT_WORDS];
+    // SAFETY: the shim writes this many words, for a layout.
+    if !unsafe { ffi::ipuLayoutRead(attribute.to_raw(), words.as_mut_ptr()) } {
+        return None;
+    }
+    let split = |i: usize| Split {
+        parts: words[i],
+        block: words[i + 1],
+        stride: words[i + 2],
+    };
+    Some(Layout {
+        rows: split(0),
+        columns: split(3),
+        copies: words[6],
+        copy_stride: words[7],
+        first_tile: words[8],
+        order: *ORDERS.get(words[9] as usize)?,
+        memory: *MEMORIES.get(words[10] as usize)?,
+    })
+}
+
+/// An element type of ours as one of MLIR.
+pub fn element_type(context: &Context, element: ElementType) -> Type<'_> {
+    match element {
+        ElementType::F16 => Type::float16(context),
+        ElementType::F32 => Type::float32(context),
+    }
+}
+
+/// An element type of MLIR as one of ours; `None` when it is not supported.
+pub fn read_element_type(ty: Type<'_>) -> Option<ElementType> {
+    // SAFETY: tests of a valid type.
+    unsafe {
+        if mlir_sys::mlirTypeIsAF16(ty.to_raw()) {
+            Some(ElementType::F16)
+        } else if mlir_sys::mlirTypeIsAF32(ty.to_raw()) {
+            Some(ElementType::F32)
+        } else {
+            None
+        }
+    }
+}
+
+/// A plan as attribute `#ipu.plan`.
+pub fn plan_attribute<'c>(context: &'c Context, plan: &Plan) -> Attribute<'c> {
+    let numbers: [u64; 6] = [
+        position(&FAMILIES, &plan.family).into(),
+        plan.grid_rows.into(),
+        plan.grid_columns.into(),
+        plan.compute_cycles,
+        plan.exchange_cycles,
+        plan.candidates.into(),
+    ];
+    let operands: Vec<_> = plan
+        .operands
+        .iter()
+        .map(|l| attribute(context, l).to_raw())
+        .collect();
+    let partials = element_type(context, plan.partials);
+    // SAFETY: the shim reads six numbers and the layouts, which are `#ipu.layout`.
+    unsafe {
+        Attribute::from_raw(ffi::ipuPlanGet(
+            partials.to_raw(),
+            numbers.as_ptr(),
+            operands.len() as isize,
+            operands.as_ptr(),
+        ))
+    }
+}
+
+/// The plan in an attribute; `None` when it is another attribute.
+pub fn read_plan(attribute: Attribute<'_>) -> Option<Plan> {
+    let mut partials = mlir_sys::MlirType { ptr: null_mut() };
+    let (mut numbers, mut count) = ([0u64; 6], 0);
+    // SAFETY: the shim fills these for a plan, and has that many operands.
+    let (partials, operands) = unsafe {
+        let raw = attribute.to_raw();
+        if !ffi::ipuPlanRead(raw, &mut partials, numbers.as_mut_ptr(), &mut count) {
+            return None;
+        }
+        let operand = |i| read(Attribute::from_raw(ffi::ipuPlanOperand(raw, i)));
+        (
+            Type::from_raw(partials),
+            (0..count).map(operand).collect::<Option<Vec<_>>>()?,
+        )
+    };
+    let [
+        family,
+        grid_rows,
+        grid_columns,
+        compute_cycles,
+        exchange_cycles,
+        candidates,
+    ] = numbers;
+    Some(Plan {
+        family: *FAMILIES.get(family as usize)?,
+        grid_rows: grid_rows as u32,
+        grid_columns: grid_columns as u32,
+        partials: read_element_type(partials)?,
+        operands,
+        compute_cycles,
+        exchange_cycles,
+        candidates: candidates as u32,
+    })
+}
+
+/// Checks the words of a layout, and that it covers a shape.
+pub(crate) fn check(words: &[u32; LAYOUT_WORDS], shape: Option<&[i64]>) -> Result<(), String> {
+    let [
+        row_parts,
+        row_block,
+        row_stride,
+        column_parts,
+        column_block,
+        column_stride,
+        copies,
+        copy_stride,
+        first,
+        ..,
+    ] = words.map(u64::from);
+    for (what, n) in [
+        ("row parts", row_parts),
+        ("row block", row_block),
+        ("column parts", column_parts),
+        ("column block", column_block),
+        ("copies", copies),
+    ] {
+        if n == 0 {
+            return Err(format!("layout has 0 as {what}, at least 1 is needed"));
+        }
+    }
+    let end = [
+        (row_parts, row_stride),
+        (column_parts, column_stride),
+        (copies, copy_stride),
+    ]
+    .iter()
+    .try_fold(first + 1, |end, (n, stride)| {
+        (n - 1).checked_mul(*stride)?.checked_add(end)
+    });
+    if end.is_none_or(|end| end > u64::from(u32::MAX)) {
+        return Err("layout has tile numbers beyond 32 bits".into());
+    }
+    let padded = |n: u64| u128::from(n.next_multiple_of(16));
+    if padded(row_block) * padded(column_block) * 4 > u32::MAX.into() {
+        return Err(format!(
+            "layout has shards of {row_block} x {column_block}, beyond 32 bits"
+        ));
+    }
+    let Some(shape) = shape else { return Ok(()) };
+    let (columns, rows) = match shape {
+        [] => (1, Some(1)),
+        [rest @ .., columns] => (
+            *columns,
+            rest.iter().try_fold(1i64, |n, d| n.checked_mul(*d)),
+        ),
+    };
+    let Some(rows) = rows else {
+        return Err("layout of a tensor with too many rows".into());
+    };
+    for (what, parts, block, extent) in [
+        ("rows", row_parts, row_block, rows),
+        ("columns", column_parts, column_block, columns),
+    ] {
+        // Extents that are dynamic or zero are refused by the operations.
+        if extent > 0 && parts * block < extent as u64 {
+            return Err(format!(
+                "layout covers {parts} x {block} {what}, the tensor has {extent}"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,774 @@
+//! Programs of dialect `tile` as [`TileProgram`], and back without loss.
+
+use crate::diag::{Failed, Span, emit_error};
+use crate::graph::{read_type, read_values, tensor_type, values_attribute};
+use crate::ir::{self, New};
+use crate::pipeline::did_you_mean;
+use ipu_program::kernels::Kernels;
+use ipu_program::tile::{
+    Binding, Buffer, BufferId, Compute, Copy, Event, Row, RowsArea, Schedule, Source, Step,
+    TileProgram, Transfer,
+};
+use ipu_program::types::TensorType;
+use melior::Context;
+use melior::ir::attribute::{
+    ArrayAttribute, FlatSymbolRefAttribute, IntegerAttribute, StringAttribute, TypeAttribute,
+};
+use melior::ir::block::BlockLike;
+use melior::ir::operation::OperationLike;
+use melior::ir::r#type::IntegerType;
+use melior::ir::{Attribute, Location, Operation, OperationRef};
+use std::collections::{BTreeMap, BTreeSet};
+
+type Read<T> = Result<T, String>;
+
+// Kinds of events in a table, and nobody as a source; see cpp/tile.cpp.
+const SEND: u32 = 0;
+const MUX: u32 = 1;
+const POINT: u32 = 2;
+const NOBODY: u32 = u32::MAX;
+
+/// Verifies one operation on its own.
+pub(crate) fn verify(op: OperationRef<'_, '_>, name: &str) -> Read<()> {
+    match name {
+        "program" => match word(op, "tiles")? {
+            0 => Err("has no tiles".into()),
+            _ => Ok(()),
+        },
+        // The rest is checked with its program.
+        _ => Ok(()),
+    }
+}
+
+/// Verifies a whole program: everything that is wrong, each at its own operation.
+pub(crate) fn verify_program(op: OperationRef<'_, '_>) -> bool {
+    read(op).is_ok()
+}
+
+/// A `u32` in an integer attribute.
+fn word(op: OperationRef<'_, '_>, name: &str) -> Read<u32> {
+    optional_word(op, name)?.ok_or_else(|| format!("has no {name}"))
+}
+
+fn optional_word(op: OperationRef<'_, '_>, name: &str) -> Read<Option<u32>> {
+    let fit =
+        |n: i64| u32::try_from(n).map_err(|_| format!("has {n} as {name}, not a 32-bit number"));
+    ir::int(op, name).map(fit).transpose()
+}
+
+/// Two numbers of which both or none must be there.
+fn pair(op: OperationRef<'_, '_>, [a, b]: [&str; 2]) -> Read<Option<(u32, u32)>> {
+    match (optional_word(op, a)?, optional_word(op, b)?) {
+        (Some(a), Some(b)) => Ok(Some((a, b))),
+        (None, None) => Ok(None),
+        _ => Err(format!("needs both {a} and {b}, or none")),
+    }
+}
+
+fn rows_area(op: OperationRef<'_, '_>) -> Read<Option<RowsArea>> {
+    let area = pair(op, ["rows_address", "rows_bytes"])?;
+    Ok(area.map(|(address, bytes)| RowsArea { address, bytes }))
+}
+
+fn symbol(op: OperationRef<'_, '_>) -> String {
+    ir::string(op, "sym_name").unwrap_or_default().to_owned()
+}
+
+/// Reads a `tile.program`. Everything that is wrong is reported, each thing at its own operation.
+pub fn read(op: OperationRef<'_, '_>) -> Result<TileProgram, Failed> {
+    let tiles = word(op, "tiles").map_err(|e| emit_error(op, e))?;
+    let rows_area = rows_area(op).map_err(|e| emit_error(op, e))?;
+    let program = TileProgram {
+        name: symbol(op),
+        tiles,
+        rows_area,
+        ..TileProgram::default()
+    };
+    let mut reader = Reader {
+        program,
+        ids: BTreeMap::new(),
+        steps: BTreeSet::new(),
+        broken: false,
+    };
+    let mut failed = None;
+    let (first, rest): (Vec<_>, Vec<_>) =
+        ir::body_ops(op).partition(|op| ir::name(*op) == "tile.buffer");
+    for op in first.into_iter().chain(rest) {
+        let result = match ir::name(op).as_str() {
+            "tile.buffer" => reader.buffer(op),
+            "tile.bind" => reader.bind(op),
+            "tile.compute" => reader.compute(op),
+            "tile.rearrange" => reader.rearrange(op),
+            "tile.exchange" => reader.exchange(op),
+            _ => Err("does not belong into a tile.program".into()),
+        };
+        if let Err(e) = result {
+            failed = Some(emit_error(op, e));
+            reader.broken |= ir::name(op) == "tile.buffer";
+        }
+    }
+    failed.map_or(Ok(reader.program), Err)
+}
+
+struct Reader {
+    program: TileProgram,
+    ids: BTreeMap<String, BufferId>,
+    steps: BTreeSet<String>,
+    /// A buffer could not be read: ids may be wrong, so that uses are not checked further.
+    broken: bool,
+}
+
+impl Reader {
+    fn buffer(&mut self, op: OperationRef<'_, '_>) -> Read<()> {
+        let name = symbol(op);
+        let ty = op
+            .attribute("type")
+            .and_then(TypeAttribute::try_from)
+            .map_err(|e| e.to_string())?;
+        // Known from here on, so that its uses are not reported as well.
+        let id = BufferId(self.program.buffers.len() as u32);
+        let twice = self.ids.insert(name.clone(), id).is_some();
+        let (ty, layout) = read_type(ty.value()).map_err(|e| format!("@{name}: {e}"))?;
+        let layout = layout.ok_or_else(|| format!("@{name} is {ty} without an #ipu.layout"))?;
+        let buffer = Buffer {
+            ty,
+            layout,
+            align: word(op, "align")?,
+            tail: optional_word(op, "tail")?.unwrap_or_default(),
+            live: pair(op, ["first_step", "last_step"])?,
+            address: optional_word(op, "address")?,
+            location: ir::location(op),
+            name,
+        };
+        let Buffer {
+            name,
+            align,
+            address,
+            live,
+            layout,
+            ..
+        } = &buffer;
+        if twice {
+            return Err(format!("@{name} is defined twice"));
+        }
+        if !align.is_power_of_two() {
+            return Err(format!("@{name} has alignment {align}, not a power of two"));
+        }
+        if let Some(address) = address.filter(|a| a % align != 0) {
+            return Err(format!(
+                "@{name} is at {address:#x}, not a multiple of its alignment {align}"
+            ));
+        }
+        if let Some((first, last)) = live.filter(|(first, last)| first > last) {
+            return Err(format!(
+                "@{name} is live from step {first} to {last}, which is before"
+            ));
+        }
+        let (end, tiles) = (layout.tile_end(), self.program.tiles);
+        if end > tiles {
+            return Err(format!(
+                "@{name} needs tile {}, the program has {tiles} tiles",
+                end - 1
+            ));
+        }
+        self.program.buffers.push(buffer);
+        Ok(())
+    }
+
+    fn named(&self, name: &str) -> Read<BufferId> {
+        let known = self.ids.keys().map(String::as_str);
+        let unknown = || {
+            format!(
+                "refers to unknown buffer @{name}{}",
+                did_you_mean(name, known)
+            )
+        };
+        self.ids.get(name).copied().ok_or_else(unknown)
+    }
+
+    fn reference(&self, op: OperationRef<'_, '_>, attribute: &str) -> Read<BufferId> {
+        self.named(ir::string(op, attribute).unwrap_or_default())
+    }
+
+    fn references(&self, op: OperationRef<'_, '_>) -> Read<Vec<BufferId>> {
+        let names = ir::array(op, "buffers");
+        names
+            .into_iter()
+            .map(|a| self.named(ir::attribute_str(a).unwrap_or_default()))
+            .collect()
+    }
+
+    /// The buffer; `None` when it is not worth looking.
+    fn get(&self, id: BufferId) -> Option<&Buffer> {
+        self.program
+            .buffers
+            .get(id.0 as usize)
+            .filter(|_| !self.broken)
+    }
+
+    fn bind(&mut self, op: OperationRef<'_, '_>) -> Read<()> {
+        let buffer = self.reference(op, "buffer")?;
+        let parameter = ir::string(op, "parameter");
+        let (input, output) = (optional_word(op, "input")?, optional_word(op, "output")?);
+        let value = op.attribute("value").ok();
+        let source = match (input, output, parameter, value) {
+            (Some(i), None, None, None) => Source::Input(i),
+            (None, Some(i), None, None) => Source::Output(i),
+            (None, None, Some(name), None) => {
+                let ty = op.attribute("type").and_then(TypeAttribute::try_from);
+                let ty = ty.map_err(|_| "needs the type of the parameter")?;
+                Source::Parameter {
+                    name: name.into(),
+                    ty: read_type(ty.value())?.0,
+                }
+            }
+            (None, None, None, Some(value)) => {
+                let ty = ir::attribute_type(value).ok_or("needs a constant with a type")?;
+                let ty = read_type(ty)?.0;
+                Source::Constant {
+                    values: read_values(value, ty.element)?,
+                    ty,
+                }
+            }
+            _ => return Err("needs exactly one of: input, output, parameter, constant".into()),
+        };
+        self.program.bindings.push(Binding { source, buffer });
+        Ok(())
+    }
+
+    fn step(&mut self, op: OperationRef<'_, '_>) -> Read<(String, String)> {
+        let name = symbol(op);
+        if !self.steps.insert(name.clone()) {
+            return Err(format!("@{name} is defined twice"));
+        }
+        Ok((name, ir::location(op)))
+    }
+
+    fn in_range(&self, tile: u32) -> Read<()> {
+        let tiles = self.program.tiles;
+        if tile < tiles {
+            Ok(())
+        } else {
+            Err(format!("names tile {tile}, the program has {tiles} tiles"))
+        }
+    }
+
+    fn compute(&mut self, op: OperationRef<'_, '_>) -> Read<()> {
+        let (name, location) = self.step(op)?;
+        let kernel = ir::string(op, "kernel").unwrap_or_default().to_owned();
+        let buffers = self.references(op)?;
+        let tiles = ir::words(op, "tiles").unwrap_or_default();
+        let words = ir::words(op, "words").unwrap_or_default();
+        let registry = Kernels::builtin();
+        let Some(known) = registry.get(&kernel) else {
+            let hint = did_you_mean(&kernel, registry.kernels.keys().map(String::as_str));
+            return Err(format!("calls unknown kernel \"{kernel}\"{hint}"));
+        };
+        let listed = |names: Vec<&str>| {
+            if names.is_empty() {
+                "none".into()
+            } else {
+                names.join(", ")
+            }
+        };
+        if buffers.len() != known.buffers.len() {
+            let names = listed(known.buffers.iter().map(|b| b.name.as_str()).collect());
+            return Err(format!(
+                "gives \"{kernel}\" {} buffers, it takes {}: {names}",
+                buffers.len(),
+                known.buffers.len()
+            ));
+        }
+        if words.len() != tiles.len() * known.words.len() {
+            return Err(format!(
+                "gives \"{kernel}\" {} words for {} tiles, each takes {}: {}",
+                words.len(),
+                tiles.len(),
+                known.words.len(),
+                listed(known.words.iter().map(String::as_str).collect())
+            ));
+        }
+        tiles.iter().try_for_each(|t| self.in_range(*t))?;
+        if let Some(w) = tiles.array_windows().find(|[a, b]| a >= b) {
+            return Err(format!(
+                "lists tile {} after tile {}, tiles ascend",
+                w[1], w[0]
+            ));
+        }
+        self.program.steps.push(Step::Compute(Compute {
+            name,
+            kernel,
+            buffers,
+            tiles,
+            words,
+            location,
+        }));
+        Ok(())
+    }
+
+    fn rearrange(&mut self, op: OperationRef<'_, '_>) -> Read<()> {
+        let (name, location) = self.step(op)?;
+        let (source, destination) = (
+            self.reference(op, "source")?,
+            self.reference(op, "destination")?,
+        );
+        if let (Some(s), Some(d)) = (self.get(source), self.get(destination))
+            && s.ty.shape != d.ty.shape
+        {
+            return Err(format!(
+                "shapes differ: @{} is {}, @{} is {}",
+                s.name, s.ty, d.name, d.ty
+            ));
+        }
+        self.program.steps.push(Step::Rearrange {
+            name,
+            source,
+            destination,
+            location,
+        });
+        Ok(())
+    }
+
+    fn exchange(&mut self, op: OperationRef<'_, '_>) -> Read<()> {
+        let (name, location) = self.step(op)?;
+        let buffers = self.references(op)?;
+        let table = ir::words(op, "copies").unwrap_or_default();
+        let copies = Table {
+            words: &table,
+            buffers: &buffers,
+        }
+        .whole("copies", Table::copies)?;
+        let schedule = ir::words(op, "schedule");
+        let schedule = schedule
+            .map(|words| {
+                Table {
+                    words: &words,
+                    buffers: &buffers,
+                }
+                .whole("schedule", Table::schedule)
+            })
+            .transpose()?;
+        copies.iter().try_for_each(|copy| self.check_copy(copy))?;
+        if let Some(schedule) = &schedule {
+            self.check_schedule(schedule)?;
+        }
+        self.program.steps.push(Step::Exchange {
+            name,
+            copies,
+            schedule,
+            location,
+        });
+        Ok(())
+    }
+
+    /// Checks that words lie in a buffer.
+    fn check_span(&self, id: BufferId, offset: u32, words: u32) -> Read<()> {
+        let Some(buffer) = self.get(id) else {
+            return Ok(());
+        };
+        let end = u64::from(offset) + 4 * u64::from(words);
+        if end <= buffer.bytes().into() {
+            return Ok(());
+        }
+        Err(format!(
+            "reaches byte {end} of @{}, which has {}",
+            buffer.name,
+            buffer.bytes()
+        ))
+    }
+
+    fn check_copy(&self, copy: &Copy) -> Read<()> {
+        let mut written: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+        for transfer in &copy.transfers {
+            let Transfer {
+                source,
+                source_offset,
+                words,
+                destinations,
+            } = transfer;
+            self.in_range(*source)?;
+            self.check_span(copy.source, *source_offset, *words)?;
+            if *words == 0 || destinations.is_empty() {
+                return Err(format!("transfers nothing from tile {source}"));
+            }
+            for (tile, offset) in destinations {
+                self.in_range(*tile)?;
+                self.check_span(copy.destination, *offset, *words)?;
+                if tile == source {
+                    return Err(format!("sends from tile {tile} to itself"));
+                }
+                written
+                    .entry(*tile)
+                    .or_default()
+                    .push((*offset, offset + 4 * words));
+            }
+        }
+        let name = self.get(copy.destination).map_or("", |b| &b.name);
+        for (tile, mut spans) in written {
+            spans.sort_unstable();
+            if let Some([_, b]) = spans.array_windows().find(|[a, b]| a.1 > b.0) {
+                return Err(format!(
+                    "writes byte {} of @{name} on tile {tile} twice",
+                    b.0
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_schedule(&self, schedule: &Schedule) -> Read<()> {
+        let mut before = None;
+        for Row {
+            tile,
+            events,
+            horizon,
+        } in &schedule.rows
+        {
+            self.in_range(*tile)?;
+            if before.replace(*tile).is_some_and(|b| b >= *tile) {
+                return Err(format!("has the row of tile {tile} out of order"));
+            }
+            if *horizon > schedule.horizon {
+                return Err(format!(
+                    "has a row of tile {tile} until {horizon}, beyond the horizon {}",
+                    schedule.horizon
+                ));
+            }
+            for event in events {
+                match *event {
+                    Event::Send {
+                        buffer,
+                        offset,
+                        words,
+                        direction,
+                        ..
+                    } => {
+                        self.check_span(buffer, offset, words)?;
+                        if !(1..=3).contains(&direction) {
+                            return Err(format!(
+                                "sends on tile {tile} in direction {direction}, not 1, 2 or 3"
+                            ));
+                        }
+                    }
+                    Event::Mux { source, .. } => source.map_or(Ok(()), |s| self.in_range(s))?,
+                    Event::Pointer { buffer, offset, .. } => self.check_span(buffer, offset, 0)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A reader of the words of a table.
+struct Table<'t> {
+    words: &'t [u32],
+    buffers: &'t [BufferId],
+}
+
+impl Table<'_> {
+    fn whole<T>(mut self, what: &str, read: fn(&mut Self) -> Option<T>) -> Read<T> {
+        match read(&mut self) {
+            Some(value) if self.words.is_empty() => Ok(value),
+            _ => Err(format!("has a malformed table of {what}")),
+        }
+    }
+
+    fn next(&mut self) -> Option<u32> {
+        let (first, rest) = self.words.split_first()?;
+        self.words = rest;
+        Some(*first)
+    }
+
+    fn list<T>(&mut self, read: fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        (0..self.next()?).map(|_| read(self)).collect()
+    }
+
+    fn buffer(&mut self) -> Option<BufferId> {
+        let index = self.next()? as usize;
+        self.buffers.get(index).copied()
+    }
+
+    fn copies(&mut self) -> Option<Vec<Copy>> {
+        self.list(|t| {
+            Some(Copy {
+                source: t.buffer()?,
+                destination: t.buffer()?,
+                transfers: t.list(|t| {
+                    Some(Transfer {
+                        source: t.next()?,
+                        source_offset: t.next()?,
+                        words: t.next()?,
+                        destinations: t.list(|t| Some((t.next()?, t.next()?)))?,
+                    })
+                })?,
+            })
+        })
+    }
+
+    fn schedule(&mut self) -> Option<Schedule> {
+        Some(Schedule {
+            horizon: self.next()?,
+            bound: self.next()?,
+            binding_tile: self.next()?,
+            rows: self.list(|t| {
+                Some(Row {
+                    tile: t.next()?,
+                    horizon: t.next()?,
+                    events: t.list(Table::event)?,
+                })
+            })?,
+        })
+    }
+
+    fn event(&mut self) -> Option<Event> {
+        Some(match (self.next()?, self.next()?) {
+            (SEND, at) => Event::Send {
+                at,
+                buffer: self.buffer()?,
+                offset: self.next()?,
+                words: self.next()?,
+                direction: u8::try_from(self.next()?).ok()?,
+            },
+            (MUX, at) => Event::Mux {
+                at,
+                source: self.next().map(|s| (s != NOBODY).then_some(s))?,
+            },
+            (POINT, at) => Event::Pointer {
+                at,
+                buffer: self.buffer()?,
+                offset: self.next()?,
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// Builds the `tile.program` of a program.
+pub fn build<'c>(
+    context: &'c Context,
+    program: &TileProgram,
+    at: Location<'c>,
+) -> Option<Operation<'c>> {
+    let cx = Builder { context, program };
+    let top = New {
+        attributes: &[
+            ("sym_name", cx.text(&program.name)),
+            ("tiles", cx.int(program.tiles)),
+            (
+                "rows_address",
+                program.rows_area.and_then(|r| cx.int(r.address)),
+            ),
+            (
+                "rows_bytes",
+                program.rows_area.and_then(|r| cx.int(r.bytes)),
+            ),
+        ],
+        body: true,
+        ..New::default()
+    }
+    .build("tile.program", at, context)?;
+    // SAFETY: `top` is alive until it is returned.
+    let block = ir::body(unsafe { OperationRef::from_raw(top.to_raw()) })?;
+    for buffer in &program.buffers {
+        block.append_operation(cx.buffer(buffer)?);
+    }
+    for binding in &program.bindings {
+        block.append_operation(cx.binding(binding, at)?);
+    }
+    for step in &program.steps {
+        block.append_operation(cx.step(step)?);
+    }
+    Some(top)
+}
+
+struct Builder<'c, 'p> {
+    context: &'c Context,
+    program: &'p TileProgram,
+}
+
+impl<'c> Builder<'c, '_> {
+    fn text(&self, s: &str) -> Option<Attribute<'c>> {
+        Some(StringAttribute::new(self.context, s).into())
+    }
+
+    fn int(&self, n: u32) -> Option<Attribute<'c>> {
+        Some(IntegerAttribute::new(IntegerType::new(self.context, 64).into(), n.into()).into())
+    }
+
+    fn ty(&self, ty: &TensorType) -> Option<Attribute<'c>> {
+        Some(TypeAttribute::new(tensor_type(self.context, ty, None)).into())
+    }
+
+    fn reference(&self, id: BufferId) -> Attribute<'c> {
+        FlatSymbolRefAttribute::new(self.context, &self.program.buffer(id).name).into()
+    }
+
+    fn references(&self, ids: &[BufferId]) -> Option<Attribute<'c>> {
+        let list: Vec<_> = ids.iter().map(|id| self.reference(*id)).collect();
+        Some(ArrayAttribute::new(self.context, &list).into())
+    }
+
+    fn words(&self, words: &[u32]) -> Option<Attribute<'c>> {
+        Some(ir::words_attribute(self.context, words))
+    }
+
+    fn op(
+        &self,
+        name: &str,
+        at: Location<'c>,
+        attributes: &[(&str, Option<Attribute<'c>>)],
+    ) -> Option<Operation<'c>> {
+        New {
+            attributes,
+            ..New::default()
+        }
+        .build(name, at, self.context)
+    }
+
+    fn buffer(&self, b: &Buffer) -> Option<Operation<'c>> {
+        let ty = TypeAttribute::new(tensor_type(self.context, &b.ty, Some(&b.layout))).into();
+        let attributes = [
+            ("sym_name", self.text(&b.name)),
+            ("type", Some(ty)),
+            ("align", self.int(b.align)),
+            ("tail", self.int(b.tail)),
+            ("first_step", b.live.and_then(|l| self.int(l.0))),
+            ("last_step", b.live.and_then(|l| self.int(l.1))),
+            ("address", b.address.and_then(|a| self.int(a))),
+        ];
+        self.op(
+            "tile.buffer",
+            Span::location(self.context, &b.location),
+            &attributes,
+        )
+    }
+
+    fn binding(&self, b: &Binding, at: Location<'c>) -> Option<Operation<'c>> {
+        let buffer = ("buffer", Some(self.reference(b.buffer)));
+        let source: &[_] = match &b.source {
+            Source::Input(i) => &[("input", self.int(*i))],
+            Source::Output(i) => &[("output", self.int(*i))],
+            Source::Parameter { name, ty } => {
+                &[("parameter", self.text(name)), ("type", self.ty(ty))]
+            }
+            Source::Constant { ty, values } => {
+                &[("value", Some(values_attribute(self.context, ty, values)))]
+            }
+        };
+        self.op("tile.bind", at, &[&[buffer], source].concat())
+    }
+
+    fn step(&self, step: &Step) -> Option<Operation<'c>> {
+        let name = ("sym_name", self.text(step.name()));
+        let at = |location: &str| Span::location(self.context, location);
+        match step {
+            Step::Compute(c) => {
+                let attributes = [
+                    name,
+                    ("kernel", self.text(&c.kernel)),
+                    ("buffers", self.references(&c.buffers)),
+                    ("tiles", self.words(&c.tiles)),
+                    ("words", self.words(&c.words)),
+                ];
+                self.op("tile.compute", at(&c.location), &attributes)
+            }
+            Step::Rearrange {
+                source,
+                destination,
+                location,
+                ..
+            } => {
+                let source = ("source", Some(self.reference(*source)));
+                let destination = ("destination", Some(self.reference(*destination)));
+                self.op("tile.rearrange", at(location), &[name, source, destination])
+            }
+            Step::Exchange {
+                copies,
+                schedule,
+                location,
+                ..
+            } => {
+                let mut table = TableBuilder::default();
+                let copies = table.copies(copies);
+                let schedule = schedule.as_ref().map(|s| table.schedule(s));
+                let attributes = [
+                    name,
+                    ("buffers", self.references(&table.buffers)),
+                    ("copies", self.words(&copies)),
+                    ("schedule", schedule.and_then(|s| self.words(&s))),
+                ];
+                self.op("tile.exchange", at(location), &attributes)
+            }
+        }
+    }
+}
+
+/// Writes tables; buffers are numbered by first appearance, as when text is parsed.
+#[derive(Default)]
+struct TableBuilder {
+    buffers: Vec<BufferId>,
+    numbers: BTreeMap<BufferId, u32>,
+}
+
+impl TableBuilder {
+    fn buffer(&mut self, id: BufferId) -> u32 {
+        *self.numbers.entry(id).or_insert_with(|| {
+            self.buffers.push(id);
+            self.buffers.len() as u32 - 1
+        })
+    }
+
+    fn copies(&mut self, copies: &[Copy]) -> Vec<u32> {
+        let mut out = vec![copies.len() as u32];
+        for copy in copies {
+            out.extend([self.buffer(copy.source), self.buffer(copy.destination)]);
+            out.push(copy.transfers.len() as u32);
+            for t in &copy.transfers {
+                out.extend([
+                    t.source,
+                    t.source_offset,
+                    t.words,
+                    t.destinations.len() as u32,
+                ]);
+                out.extend(
+                    t.destinations
+                        .iter()
+                        .flat_map(|&(tile, offset)| [tile, offset]),
+                );
+            }
+        }
+        out
+    }
+
+    fn schedule(&mut self, s: &Schedule) -> Vec<u32> {
+        let mut out = vec![s.horizon, s.bound, s.binding_tile, s.rows.len() as u32];
+        for row in &s.rows {
+            out.extend([row.tile, row.horizon, row.events.len() as u32]);
+            for event in &row.events {
+                match *event {
+                    Event::Send {
+                        at,
+                        buffer,
+                        offset,
+                        words,
+                        direction,
+                    } => {
+                        out.extend([
+                            SEND,
+                            at,
+                            self.buffer(buffer),
+                            offset,
+                            words,
+                            direction.into(),
+                        ]);
+                    }
+                    Event::Mux { at, source } => out.extend([MUX, at, source.unwrap_or(NOBODY)]),
+                    Event::Pointer { at, buffer, offset } => {
+                        out.extend([POINT, at, self.buffer(buffer), offset]);
+                    }
+                }
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,410 @@
+//! The passes as MLIR knows them: name, options, anchor, and the thin part that reads IR into
+//! plain structs, calls the algorithm and writes IR. Also the compile pipeline, stage by stage.
+
+use crate::select_operators::plans::{Machine, Partials};
+use crate::select_operators::{Finalist, SelectError, select};
+use crate::{convert_layouts, phase_exchanges, pick_finalist, place_storage, tile};
+use ipu_dialects::diag::{Failed, Span, emit_error, error_at};
+use ipu_dialects::ipu::{self, Candidate};
+use ipu_dialects::pass::{Opt, PassCx, PassDef, register};
+use ipu_dialects::{graph, ir, tile as tile_ir};
+use ipu_image::emit;
+use ipu_program::kernels::Kernels;
+use ipu_program::tile::TileProgram;
+use ipu_target::Target;
+use melior::ir::operation::OperationLike;
+use melior::ir::{Location, OperationRef};
+use std::path::Path;
+
+/// All passes, in pipeline order.
+pub static PASSES: [&PassDef; 7] = [
+    &SELECT_OPERATORS,
+    &TILE,
+    &CONVERT_LAYOUTS,
+    &PHASE_EXCHANGES,
+    &PLACE_STORAGE,
+    &PICK_FINALIST,
+    &EMIT,
+];
+
+static SELECT_OPERATORS: PassDef = PassDef {
+    name: "ipu-select-operators",
+    help: "Choose operators by an e-graph and a plan for each; leaves finalists as ipu.candidate",
+    anchor: Some("builtin.module"),
+    options: &[
+        Opt::Int("tiles", "tiles that may be used, 1 to 1472", 1472),
+        Opt::Str(
+            "partials",
+            "element type of partial sums: f32, f16 or any",
+            "f32",
+        ),
+        Opt::Int("finalists", "most candidate programs, 1 to 4", 4),
+        Opt::Str("function", "function to compile", "main"),
+    ],
+    run: run_select_operators,
+};
+
+static TILE: PassDef = PassDef {
+    name: "ipu-tile",
+    help: "Turn plans into shards and supersteps",
+    anchor: Some("ipu.candidate"),
+    options: &[],
+    run: run_tile,
+};
+
+static CONVERT_LAYOUTS: PassDef = PassDef {
+    name: "ipu-convert-layouts",
+    help: "Turn rearrangements into block copies and exchanges",
+    anchor: Some("ipu.candidate"),
+    options: &[],
+    run: run_convert_layouts,
+};
+
+static PHASE_EXCHANGES: PassDef = PassDef {
+    name: "ipu-phase-exchanges",
+    help: "Schedule every exchange: events of each tile, horizon and lower bound",
+    anchor: Some("ipu.candidate"),
+    options: &[],
+    run: run_phase_exchanges,
+};
+
+static PLACE_STORAGE: PassDef = PassDef {
+    name: "ipu-place-storage",
+    help: "Give every buffer a lifetime and an address; notes candidates that do not fit",
+    anchor: Some("ipu.candidate"),
+    options: &[],
+    run: run_place_storage,
+};
+
+static PICK_FINALIST: PassDef = PassDef {
+    name: "ipu-pick-finalist",
+    help: "Keep the candidate with the fewest scheduled cycles",
+    anchor: Some("builtin.module"),
+    options: &[],
+    run: run_pick_finalist,
+};
+
+static EMIT: PassDef = PassDef {
+    name: "ipu-emit",
+    help: "Emit tile images, check every phase, and leave an ipu.package",
+    anchor: Some("builtin.module"),
+    options: &[Opt::Str(
+        "output",
+        "file to write the package to as well",
+        "",
+    )],
+    run: run_emit,
+};
+
+/// Puts all passes into MLIR's registry.
+pub fn register_all() {
+    PASSES.into_iter().for_each(register);
+}
+
+/// What a compilation is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Tiles that may be used.
+    pub tiles: u32,
+    /// `f32`, `f16` or `any`.
+    pub partials: String,
+    /// Most candidate programs.
+    pub finalists: u32,
+    /// Function to compile.
+    pub function: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            tiles: 1472,
+            partials: "f32".into(),
+            finalists: 4,
+            function: "main".into(),
+        }
+    }
+}
+
+/// The stages of a compilation: name, as in `--compile-to`, and pipeline text.
+pub fn stages(options: &Options) -> Vec<(&'static str, String)> {
+    let Options {
+        tiles,
+        partials,
+        finalists,
+        function,
+    } = options;
+    let candidate = |pass: &str| format!("builtin.module(ipu.candidate({pass}))");
+    vec![
+        (
+            "select",
+            format!(
+                "builtin.module(cse,canonicalize,ipu-select-operators{{tiles={tiles} \
+                 partials={partials} finalists={finalists} function={function}}})"
+            ),
+        ),
+        ("tile", candidate("ipu-tile")),
+        ("layouts", candidate("ipu-convert-layouts")),
+        ("phases", candidate("ipu-phase-exchanges")),
+        ("storage", candidate("ipu-place-storage")),
+        ("pick", "builtin.module(ipu-pick-finalist)".to_owned()),
+        ("package", "builtin.module(ipu-emit)".to_owned()),
+    ]
+}
+
+/// An error at the location that a text names, or at an operation when the text names none.
+fn error_near(op: OperationRef<'_, '_>, location: &str, message: &str) -> Failed {
+    if location.is_empty() {
+        return emit_error(op, message);
+    }
+    error_at(Span::location(ir::context(op), location), message)
+}
+
+fn candidates<'c: 'a, 'a>(module: OperationRef<'c, 'a>) -> Vec<OperationRef<'c, 'a>> {
+    ir::body_ops(module)
+        .filter(|op| ir::name(*op) == "ipu.candidate")
+        .collect()
+}
+
+fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
+    let target = Target::ipu21();
+    let option = |name: &str, low: i64, high: i64| {
+        let value = cx.int(name);
+        if (low..=high).contains(&value) {
+            Ok(value as u32)
+        } else {
+            Err(cx.error(
+                module,
+                format!("ipu-select-operators: option {name} is {value}, expected {low} to {high}"),
+            ))
+        }
+    };
+    let tiles = option("tiles", 1, i64::from(target.tiles))?;
+    let finalists = option("finalists", 1, 4)?;
+    let name = cx.str("partials");
+    let partials =
+        Partials::NAMES
+            .iter()
+            .find(|n| n.0 == name)
+            .map(|n| n.1)
+            .ok_or_else(|| {
+                cx.error(
+            module,
+            format!("ipu-select-operators: option partials is '{name}', expected f32, f16 or any"),
+        )
+            })?;
+    let function = cx.str("function");
+    let functions: Vec<_> = ir::body_ops(module)
+        .filter(|op| ir::name(*op) == "func.func")
+        .collect();
+    let Some(&func) = functions
+        .iter()
+        .find(|f| ir::string(**f, "sym_name") == Some(&function))
+    else {
+        let known: Vec<_> = functions
+            .iter()
+            .filter_map(|f| ir::string(*f, "sym_name"))
+            .collect();
+        return Err(cx.error(
+            module,
+            format!(
+                "no function '{function}' to compile, the module has: {}",
+                known.join(", ")
+            ),
+        ));
+    };
+    let model = graph::read(func)?;
+    let machine = Machine {
+        target,
+        kernels: Kernels::builtin(),
+        tiles,
+        partials,
+    };
+    let (found, report) =
+        select(&model, &machine, finalists as usize).map_err(|error| match error {
+            SelectError::NoLowering(list) => {
+                for refused in &list {
+                    error_near(func, &refused.location, &refused.message);
+                }
+                Failed
+            }
+            other => emit_error(func, other.to_string()),
+        })?;
+    let context = ir::context(module);
+    let at = func.location();
+    for (i, finalist) in found.iter().enumerate() {
+        let candidate = Candidate {
+            name: format!("c{i}"),
+            estimated_cycles: Some(finalist.estimated_cycles),
+            scheduled_cycles: None,
+            reasons: reasons(finalist, &report),
+        };
+        let body = graph::build(context, &finalist.graph, at)
+            .ok_or_else(|| emit_error(func, "the selected operators cannot be written as IR"))?;
+        let op = ipu::build_candidate(context, &candidate, [body], at)
+            .ok_or_else(|| emit_error(func, "the candidate cannot be written as IR"))?;
+        ir::insert_before(func, op);
+    }
+    for f in functions {
+        ir::erase(f);
+    }
+    Ok(())
+}
+
+fn reasons(finalist: &Finalist, report: &crate::select_operators::algebra::Report) -> Vec<String> {
+    vec![
+        format!("fewest {}", finalist.objective.describe()),
+        format!(
+            "e-graph of {} nodes in {} classes, {} after {} iterations",
+            report.nodes, report.classes, report.stop, report.iterations
+        ),
+    ]
+}
+
+fn run_tile(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
+    let Some(func) = ir::body_ops(candidate).find(|op| ir::name(*op) == "func.func") else {
+        return Err(emit_error(
+            candidate,
+            "has no function; run ipu-select-operators first",
+        ));
+    };
+    let model = graph::read(func)?;
+    let program = tile::tile(&model, Kernels::builtin())
+        .map_err(|e| error_near(func, &e.location, &e.to_string()))?;
+    write(func, &program, func.location())
+}
+
+/// Replaces an operation by the `tile.program` of a program.
+fn write(old: OperationRef<'_, '_>, program: &TileProgram, at: Location<'_>) -> Result<(), Failed> {
+    // SAFETY: the location lives as long as the context of the operation.
+    let at = unsafe { Location::from_raw(at.to_raw()) };
+    let new = tile_ir::build(ir::context(old), program, at)
+        .ok_or_else(|| emit_error(old, "the tile program cannot be written as IR"))?;
+    ir::replace(old, new);
+    Ok(())
+}
+
+fn program_op<'c: 'a, 'a>(candidate: OperationRef<'c, 'a>) -> Result<OperationRef<'c, 'a>, Failed> {
+    ir::body_ops(candidate)
+        .find(|op| ir::name(*op) == "tile.program")
+        .ok_or_else(|| emit_error(candidate, "has no tile.program; run ipu-tile first"))
+}
+
+/// Reads the tile program of a candidate, changes it and writes it back.
+fn change(
+    candidate: OperationRef<'_, '_>,
+    work: impl FnOnce(&mut TileProgram) -> Result<(), (String, String)>,
+) -> Result<(), Failed> {
+    let op = program_op(candidate)?;
+    let mut program = tile_ir::read(op)?;
+    work(&mut program).map_err(|(location, message)| error_near(op, &location, &message))?;
+    write(op, &program, op.location())
+}
+
+fn run_convert_layouts(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
+    change(candidate, |program| {
+        convert_layouts::convert_layouts(program, Kernels::builtin())
+            .map_err(|e| (e.location.clone(), e.to_string()))
+    })
+}
+
+fn run_phase_exchanges(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
+    change(candidate, |program| {
+        phase_exchanges::phase_exchanges(program, Target::ipu21())
+            .map_err(|e| (e.location.clone(), e.to_string()))
+    })
+}
+
+fn run_place_storage(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
+    let op = program_op(candidate)?;
+    let mut program = tile_ir::read(op)?;
+    match place_storage::place_storage(&mut program, Target::ipu21(), Kernels::builtin()) {
+        Ok(()) => write(op, &program, op.location()),
+        // Another candidate may fit: the choice between them reports it.
+        Err(error) if error.is_capacity() => {
+            ipu::set_infeasible(candidate, &error.to_string());
+            Ok(())
+        }
+        Err(error) => Err(emit_error(op, error.to_string())),
+    }
+}
+
+fn run_pick_finalist(module: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
+    let list = candidates(module);
+    let mut programs = Vec::new();
+    for &op in &list {
+        if ipu::infeasible(op).is_none() {
+            programs.push((op, tile_ir::read(program_op(op)?)?));
+        }
+    }
+    if programs.is_empty() {
+        let Some(&first) = list.first() else {
+            return Err(emit_error(
+                module,
+                "has no ipu.candidate; run ipu-select-operators first",
+            ));
+        };
+        let why = ipu::infeasible(first).unwrap_or_default();
+        return Err(emit_error(
+            first,
+            format!("{} candidate(s), none fits: {why}", list.len()),
+        ));
+    }
+    let cycles = pick_finalist::scheduled(
+        programs.iter().map(|p| &p.1),
+        Target::ipu21(),
+        Kernels::builtin(),
+    );
+    let best = pick_finalist::best(&cycles)
+        .and_then(|i| programs.get(i))
+        .map(|p| p.0);
+    for ((op, _), &n) in programs.iter().zip(&cycles) {
+        ipu::set_scheduled_cycles(*op, n);
+    }
+    for op in list {
+        if best != Some(op) {
+            ir::erase(op);
+        }
+    }
+    Ok(())
+}
+
+fn run_emit(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
+    let list = candidates(module);
+    let &[candidate] = &list[..] else {
+        return Err(emit_error(
+            module,
+            format!(
+                "has {} candidates, emission takes one; run ipu-pick-finalist first",
+                list.len()
+            ),
+        ));
+    };
+    let op = program_op(candidate)?;
+    let program = tile_ir::read(op)?;
+    let about = ipu::read_candidate(candidate);
+    let package = emit::emit(
+        &program,
+        Target::ipu21(),
+        Kernels::builtin(),
+        about.estimated_cycles.unwrap_or(0),
+    )
+    .map_err(|e| emit_error(op, e.to_string()))?;
+    let bytes = package
+        .to_bytes()
+        .map_err(|e| emit_error(op, e.to_string()))?;
+    let output = cx.str("output");
+    if !output.is_empty() {
+        package
+            .write_atomic(Path::new(&output))
+            .map_err(|e| emit_error(op, e.to_string()))?;
+    }
+    let package = ipu::Package {
+        name: program.name,
+        format: "ipuexe".into(),
+        bytes,
+    };
+    let built = ipu::build_package(ir::context(module), &package, candidate.location())
+        .ok_or_else(|| emit_error(op, "the package cannot be written as IR"))?;
+    ir::insert_before(candidate, built);
+    Ok(())
+}

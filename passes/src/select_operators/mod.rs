@@ -1,0 +1,288 @@
+//! `ipu-select-operators`: model operators to implementations.
+//!
+//! Two stages. [`algebra`] finds the algebraic form in an e-graph; each operator there costs what
+//! its best plan costs. [`plans`] enumerates the plans of each operator; [`select`] fixes one for
+//! every operator, in program order, charging the exchange that brings its operands from where
+//! they are. Different objectives give different finalists; which one is best is decided after
+//! their exchanges have been scheduled, for estimates of exchange are unreliable.
+
+pub mod algebra;
+pub mod plans;
+
+use ipu_program::graph::{Activation, Graph, OpKind, ValueId};
+use ipu_program::layout::{ElementOrder, Layout};
+use ipu_program::types::{ElementType, TensorType};
+use plans::{Candidate, Machine, Objective};
+use std::collections::BTreeMap;
+
+/// Why a graph has no program.
+#[derive(Debug, thiserror::Error)]
+pub enum SelectError {
+    /// Operators without an implementation, all of them.
+    #[error("{} operator(s) without lowering", .0.len())]
+    NoLowering(Vec<NoLowering>),
+    /// The rewrite rules contradict each other.
+    #[error(transparent)]
+    Unsound(#[from] algebra::Unsound),
+}
+
+/// One operator without an implementation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoLowering {
+    /// Source location.
+    pub location: String,
+    /// What and why.
+    pub message: String,
+}
+
+/// One complete choice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finalist {
+    /// The graph with a plan for each operator and a layout for each activation.
+    pub graph: Graph,
+    /// What it minimises.
+    pub objective: Objective,
+    /// Estimated cycles.
+    pub estimated_cycles: u64,
+}
+
+/// Whether the host knows a value before the program runs.
+fn host(graph: &Graph, v: ValueId) -> bool {
+    graph
+        .definition(v)
+        .is_some_and(|op| matches!(op.kind, OpKind::Parameter { .. } | OpKind::Constant { .. }))
+}
+
+/// The plans of a linear operator by the types of its operands.
+fn linear(machine: &Machine<'_>, types: &[TensorType], activation: Activation) -> Vec<Candidate> {
+    let [x, w, ..] = types else { return Vec::new() };
+    if w.shape.len() != 2 || types.iter().any(|t| t.element != ElementType::F16) {
+        return Vec::new();
+    }
+    let (m, k) = (x.matrix().rows, x.matrix().columns);
+    plans::linear(
+        machine,
+        m,
+        k,
+        w.matrix().columns,
+        types.len() > 2,
+        activation,
+    )
+}
+
+/// Estimated cycles of the best plan of one operator alone, for the algebra.
+fn operator_cost(machine: &Machine<'_>, kind: &OpKind, types: &[TensorType]) -> Option<u64> {
+    match kind {
+        OpKind::Linear { activation } => linear(machine, types, *activation)
+            .iter()
+            .map(|c| c.plan.compute_cycles)
+            .min(),
+        OpKind::Binary(_) | OpKind::Relu => {
+            let largest = types.iter().max_by_key(|t| t.elements())?;
+            let layout = plans::spread(machine.tiles, largest.matrix(), ElementOrder::Panels);
+            plans::elementwise(machine, kind, types.len(), &layout).map(|c| c.plan.compute_cycles)
+        }
+        _ => None,
+    }
+}
+
+/// Chooses operators and plans; `finalists` different choices at most, the first by cycles.
+///
+/// # Errors
+/// Operators that no kernel implements, all of them with their locations.
+pub fn select(
+    graph: &Graph,
+    machine: &Machine<'_>,
+    finalists: usize,
+) -> Result<(Vec<Finalist>, algebra::Report), SelectError> {
+    let cost = |kind: &OpKind, types: &[TensorType]| operator_cost(machine, kind, types);
+    let (algebraic, report) = algebra::rewrite_graph(graph, &cost)?;
+    let objectives = [
+        Objective::Cycles,
+        Objective::LessExchange,
+        Objective::LessCompute,
+        Objective::Bytes,
+    ];
+    let mut out: Vec<Finalist> = Vec::new();
+    for objective in objectives {
+        if out.len() == finalists.max(1) {
+            break;
+        }
+        let finalist = plan(&algebraic, machine, objective)?;
+        if out.iter().all(|f| f.graph != finalist.graph) {
+            out.push(finalist);
+        }
+    }
+    Ok((out, report))
+}
+
+/// Fixes a plan for every operator under one objective.
+fn plan(
+    graph: &Graph,
+    machine: &Machine<'_>,
+    objective: Objective,
+) -> Result<Finalist, SelectError> {
+    let mut graph = graph.clone();
+    let mut layouts: BTreeMap<ValueId, Layout> = BTreeMap::new();
+    let mut refused: Vec<NoLowering> = Vec::new();
+    for &input in &graph.inputs {
+        let ty = graph.ty(input);
+        if ty.element != ElementType::F16 {
+            refused.push(NoLowering {
+                location: String::new(),
+                message: format!(
+                    "argument of type {ty}: tiles compute in f16, no lowering for {}",
+                    ty.element
+                ),
+            });
+        }
+        layouts.insert(
+            input,
+            plans::spread(machine.tiles, ty.matrix(), ElementOrder::Rows),
+        );
+    }
+    let mut total = 0u64;
+    for i in 0..graph.ops.len() {
+        let op = &graph.ops[i];
+        if matches!(op.kind, OpKind::Parameter { .. } | OpKind::Constant { .. }) {
+            continue;
+        }
+        let types: Vec<TensorType> = op.operands.iter().map(|&v| graph.ty(v).clone()).collect();
+        let mut candidates = match refusal(&graph, i) {
+            Some(_) => Vec::new(),
+            None => match &op.kind {
+                OpKind::Linear { activation } => linear(machine, &types, *activation),
+                kind => {
+                    let layout = elementwise_layout(&graph, machine, i, &layouts);
+                    plans::elementwise(machine, kind, types.len(), &layout)
+                        .into_iter()
+                        .collect()
+                }
+            },
+        };
+        let count = candidates.len() as u32;
+        for c in &mut candidates {
+            c.plan.candidates = count;
+            c.plan.exchange_cycles = op
+                .operands
+                .iter()
+                .zip(&c.plan.operands)
+                .filter_map(|(v, to)| Some((graph.ty(*v), layouts.get(v)?, to)))
+                .map(|(ty, from, to)| plans::exchange(machine.target, from, to, ty))
+                .sum();
+        }
+        let key = |c: &Candidate| {
+            let (compute, exchange) = (c.plan.compute_cycles, c.plan.exchange_cycles);
+            match objective {
+                Objective::Cycles => (compute + exchange, 0),
+                Objective::LessExchange => (compute + 2 * exchange, 0),
+                Objective::LessCompute => (2 * compute + exchange, 0),
+                Objective::Bytes => (c.bytes, compute + exchange),
+            }
+        };
+        let Some(best) = candidates.into_iter().min_by_key(key) else {
+            refused.push(NoLowering {
+                location: op.location.clone(),
+                message: refusal(&graph, i)
+                    .unwrap_or_else(|| format!("'nn.{}' has no lowering to tiles", op.kind.name())),
+            });
+            continue;
+        };
+        total += best.plan.compute_cycles + best.plan.exchange_cycles;
+        let result = op.result;
+        layouts.insert(result, best.result);
+        graph.ops[i].plan = Some(best.plan);
+    }
+    if !refused.is_empty() {
+        return Err(SelectError::NoLowering(refused));
+    }
+    for (v, layout) in layouts {
+        graph.values[v.0 as usize].layout = Some(layout);
+    }
+    Ok(Finalist {
+        graph,
+        objective,
+        estimated_cycles: total,
+    })
+}
+
+/// Elementwise operators follow the first activation of the result's shape that is in panels.
+fn elementwise_layout(
+    graph: &Graph,
+    machine: &Machine<'_>,
+    op: usize,
+    layouts: &BTreeMap<ValueId, Layout>,
+) -> Layout {
+    let op = &graph.ops[op];
+    op.operands
+        .iter()
+        .filter(|&&v| graph.ty(v).shape == graph.ty(op.result).shape)
+        .find_map(|v| {
+            layouts
+                .get(v)
+                .filter(|l| l.order == ElementOrder::Panels && l.copies == 1)
+                .cloned()
+        })
+        .unwrap_or_else(|| {
+            plans::spread(
+                machine.tiles,
+                graph.ty(op.result).matrix(),
+                ElementOrder::Panels,
+            )
+        })
+}
+
+/// Why an operator cannot be lowered, `None` when it can.
+fn refusal(graph: &Graph, op: usize) -> Option<String> {
+    let op = &graph.ops[op];
+    let name = op.kind.name();
+    if let Some(&v) = op
+        .operands
+        .iter()
+        .chain([&op.result])
+        .find(|&&v| graph.ty(v).element != ElementType::F16)
+    {
+        return Some(format!(
+            "'nn.{name}' on {} has no lowering: tiles compute in f16, cast the model's tensors",
+            graph.ty(v)
+        ));
+    }
+    match &op.kind {
+        OpKind::Matmul => Some(format!(
+            "'nn.matmul' of {} and {} has no lowering: the right operand must be a parameter or \
+             constant of rank 2",
+            graph.ty(op.operands[0]),
+            graph.ty(op.operands[1])
+        )),
+        OpKind::Linear { .. } => op.operands[1..]
+            .iter()
+            .find(|&&v| !host(graph, v))
+            .map(|&v| {
+                format!(
+                    "'nn.linear' with a computed {} has no lowering: weight and bias must be \
+                 parameters or constants",
+                    graph.ty(v)
+                )
+            }),
+        OpKind::Binary(_) | OpKind::Relu => {
+            if plans::elementwise_kernel(&op.kind).is_none() {
+                return Some(format!(
+                    "'nn.{name}' has no lowering to tiles: no kernel for it"
+                ));
+            }
+            let shape = &graph.ty(op.result).shape;
+            op.operands
+                .iter()
+                .find(|&&v| graph.ty(v).shape != *shape && !host(graph, v))
+                .map(|&v| {
+                    format!(
+                        "'nn.{name}' that broadcasts a computed {} to {} has no lowering: only \
+                         parameters and constants are broadcast",
+                        graph.ty(v),
+                        graph.ty(op.result)
+                    )
+                })
+        }
+        OpKind::Parameter { .. } | OpKind::Constant { .. } => None,
+    }
+}

@@ -1,0 +1,119 @@
+//! A compilation for tools: parse, run stages, look at the result. No MLIR type shows.
+
+use ipu_dialects::context::{context, parse_guarded, run_pipeline};
+use ipu_dialects::diag::{Diagnostic, capture};
+use ipu_dialects::{graph, ipu, ir};
+use ipu_program::graph::Graph;
+use melior::Context;
+use melior::ir::Module;
+
+/// Elements of a table that a dump shows before it is elided.
+const ELIDE_LARGER: usize = 16;
+
+/// What holds the IR; one for each compilation, on a thread with a big stack
+/// ([`ipu_dialects::context::with_big_stack`]).
+pub struct Session(Context);
+
+/// Located diagnostics, one a line, as an error.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct CompileError(pub Vec<Diagnostic>);
+
+impl CompileError {
+    fn plain(message: String) -> Self {
+        CompileError(vec![Diagnostic::error(None, message)])
+    }
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Session::new()
+    }
+}
+
+impl Session {
+    /// A context with our dialects and passes.
+    pub fn new() -> Self {
+        crate::register_all();
+        Session(context())
+    }
+
+    /// Parses and verifies a model.
+    ///
+    /// # Errors
+    /// Located diagnostics.
+    pub fn parse(&self, text: &[u8], file: &str) -> Result<Compilation<'_>, CompileError> {
+        let module = parse_guarded(&self.0, text, file).map_err(CompileError)?;
+        Ok(Compilation {
+            context: &self.0,
+            module,
+            file: file.to_owned(),
+        })
+    }
+}
+
+/// A model on its way to a package.
+pub struct Compilation<'c> {
+    context: &'c Context,
+    module: Module<'c>,
+    file: String,
+}
+
+impl Compilation<'_> {
+    /// The graph of a function, before any stage has run.
+    ///
+    /// # Errors
+    /// No such function, or operations that are not of the model dialect, all of them.
+    pub fn graph(&self, function: &str) -> Result<Graph, CompileError> {
+        let functions: Vec<_> = ir::block_ops(self.module.body())
+            .filter(|op| ir::name(*op) == "func.func")
+            .map(|op| {
+                (
+                    ir::string(op, "sym_name").unwrap_or_default().to_owned(),
+                    op,
+                )
+            })
+            .collect();
+        let Some((_, op)) = functions.iter().find(|f| f.0 == function) else {
+            let known: Vec<_> = functions.into_iter().map(|f| f.0).collect();
+            return Err(CompileError::plain(format!(
+                "{}: no function '{function}', the module has: {}",
+                self.file,
+                known.join(", ")
+            )));
+        };
+        let (found, errors) = capture(self.context, || graph::read(*op));
+        found.map_err(|_| CompileError(errors))
+    }
+
+    /// Runs a pipeline.
+    ///
+    /// # Errors
+    /// Located diagnostics of a pass or the verifier.
+    pub fn run(&mut self, pipeline: &str) -> Result<(), CompileError> {
+        run_pipeline(&mut self.module, pipeline)
+            .map(drop)
+            .map_err(CompileError)
+    }
+
+    /// The IR as text, long tables and resources elided.
+    pub fn text(&self) -> String {
+        ir::text(&self.module, ELIDE_LARGER)
+    }
+
+    /// The bytes of the `ipu.package` that emission left.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn package(&self) -> Result<Vec<u8>, CompileError> {
+        let found = ir::block_ops(self.module.body()).find(|op| ir::name(*op) == "ipu.package");
+        let Some(op) = found else {
+            return Err(CompileError::plain(format!(
+                "{}: the pipeline left no package",
+                self.file
+            )));
+        };
+        let (package, errors) = capture(self.context, || ipu::read_package(op));
+        package.map(|p| p.bytes).map_err(|_| CompileError(errors))
+    }
+}

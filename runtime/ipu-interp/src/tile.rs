@@ -1,0 +1,509 @@
+//! Execution of a tile program at storage precision.
+//!
+//! Works before and after scheduling and placement: buffers are byte vectors of each tile, so
+//! addresses, lifetimes and schedules play no part. Kernels run by their meaning in the registry,
+//! with the rounding of the chip; exchanges by their transfers, all of which read before any
+//! writes; rearrangements element by element between the two layouts.
+
+use crate::host::{HostArray, HostError, Parameters, pack, unpack};
+use crate::kernels::Call;
+use ipu_program::kernels::Kernels;
+use ipu_program::tile::{Buffer, BufferId, Compute, Copy, Source, Step, TileProgram};
+use std::collections::BTreeMap;
+
+/// A program that cannot be executed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum TileError {
+    /// An access beyond the end of a buffer.
+    #[error(
+        "step '{step}', tile {tile}: access to buffer '{buffer}' at offset {offset}, {bytes} bytes, but it has {size} bytes"
+    )]
+    OutOfRange {
+        /// Step.
+        step: String,
+        /// Logical tile.
+        tile: u32,
+        /// Buffer.
+        buffer: String,
+        /// First byte of the access.
+        offset: u64,
+        /// Bytes of the access.
+        bytes: u64,
+        /// Bytes of the buffer.
+        size: u64,
+    },
+    /// An access to a buffer on a tile without a part of it.
+    #[error("step '{step}', tile {tile}: buffer '{buffer}' has no part on this tile")]
+    NotOnTile {
+        /// Step.
+        step: String,
+        /// Logical tile.
+        tile: u32,
+        /// Buffer.
+        buffer: String,
+    },
+    /// A buffer number that the program lacks.
+    #[error("step '{step}' names buffer number {id}, but the program has {count}")]
+    UnknownBuffer {
+        /// Step.
+        step: String,
+        /// Number found.
+        id: u32,
+        /// Number of buffers.
+        count: usize,
+    },
+    /// A kernel that the registry lacks.
+    #[error("step '{step}': kernel '{kernel}' is not in the registry")]
+    UnknownKernel {
+        /// Step.
+        step: String,
+        /// Kernel.
+        kernel: String,
+    },
+    /// A step whose argument lists do not fit its kernel.
+    #[error("step '{step}', kernel '{kernel}': expected {expected} {what}, found {found}")]
+    Arguments {
+        /// Step.
+        step: String,
+        /// Kernel.
+        kernel: String,
+        /// `buffers` or `words`.
+        what: &'static str,
+        /// Number expected.
+        expected: usize,
+        /// Number found.
+        found: usize,
+    },
+    /// An argument that the meaning of the kernel needs and the registry lacks.
+    #[error("step '{step}': kernel '{kernel}' has no {what} argument '{name}'")]
+    Argument {
+        /// Step.
+        step: String,
+        /// Kernel.
+        kernel: String,
+        /// `buffer` or `word`.
+        what: &'static str,
+        /// Argument.
+        name: String,
+    },
+    /// A parameter that the weights lack.
+    #[error("parameter '{name}' of buffer '{buffer}' is missing in the weights")]
+    MissingParameter {
+        /// Key.
+        name: String,
+        /// Buffer.
+        buffer: String,
+    },
+    /// An input that was not given.
+    #[error("input {index} of buffer '{buffer}' is missing, found {found} inputs")]
+    MissingInput {
+        /// Number of the input.
+        index: u32,
+        /// Buffer.
+        buffer: String,
+        /// Arrays given.
+        found: usize,
+    },
+    /// Outputs that no binding gives.
+    #[error("output {index} has no binding")]
+    MissingOutput {
+        /// Number of the output.
+        index: usize,
+    },
+    /// A run before the parameters were written.
+    #[error("the program was run before its parameters were written")]
+    NotInitialized,
+    /// Host data that does not fit its buffer.
+    #[error("{subject}: {error}")]
+    Host {
+        /// Parameter, input or buffer.
+        subject: String,
+        /// Why.
+        error: HostError,
+    },
+}
+
+/// Contents of buffers before anything is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Zeros: padding that no step writes is zero.
+    Zeros,
+    /// NaN in every element: a result that depends on it shows.
+    Poison,
+}
+
+/// The buffers of all tiles.
+pub(crate) struct Memory<'a> {
+    buffers: &'a [Buffer],
+    parts: Vec<BTreeMap<u32, Vec<u8>>>,
+}
+
+impl<'a> Memory<'a> {
+    fn new(buffers: &'a [Buffer], fill: Fill) -> Self {
+        let byte = match fill {
+            Fill::Zeros => 0,
+            Fill::Poison => 0xff,
+        };
+        let parts = buffers
+            .iter()
+            .map(|b| {
+                let empty = vec![byte; b.bytes() as usize];
+                let shards = b.layout.shards(b.ty.matrix());
+                shards
+                    .into_iter()
+                    .map(|s| (s.tile, empty.clone()))
+                    .collect()
+            })
+            .collect();
+        Memory { buffers, parts }
+    }
+
+    fn describe(&self, step: &str, id: BufferId) -> Result<&'a Buffer, TileError> {
+        self.buffers
+            .get(id.0 as usize)
+            .ok_or_else(|| TileError::UnknownBuffer {
+                step: step.to_owned(),
+                id: id.0,
+                count: self.buffers.len(),
+            })
+    }
+
+    pub fn read(
+        &self,
+        step: &str,
+        id: BufferId,
+        tile: u32,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<&[u8], TileError> {
+        let buffer = self.describe(step, id)?;
+        let part = self.parts[id.0 as usize]
+            .get(&tile)
+            .ok_or_else(|| not_on_tile(step, buffer, tile))?;
+        offset
+            .checked_add(bytes)
+            .and_then(|end| part.get(usize::try_from(offset).ok()?..usize::try_from(end).ok()?))
+            .ok_or_else(|| out_of_range(step, buffer, tile, offset, bytes, part.len()))
+    }
+
+    pub fn write(
+        &mut self,
+        step: &str,
+        id: BufferId,
+        tile: u32,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), TileError> {
+        let buffer = self.describe(step, id)?;
+        let part = self.parts[id.0 as usize]
+            .get_mut(&tile)
+            .ok_or_else(|| not_on_tile(step, buffer, tile))?;
+        let size = part.len();
+        let place = usize::try_from(offset)
+            .ok()
+            .and_then(|at| part.get_mut(at..at.checked_add(data.len())?))
+            .ok_or_else(|| out_of_range(step, buffer, tile, offset, data.len() as u64, size))?;
+        place.copy_from_slice(data);
+        Ok(())
+    }
+
+    /// The tensor in a buffer.
+    fn tensor(&self, step: &str, id: BufferId) -> Result<HostArray, TileError> {
+        let buffer = self.describe(step, id)?;
+        let read = |tile, storage: ipu_program::layout::ShardStorage| {
+            self.read(step, id, tile, 0, u64::from(storage.bytes()))
+                .map_err(Access::Tile)
+        };
+        unpack(&buffer.ty, &buffer.layout, read).map_err(|e| match e {
+            Access::Tile(e) => e,
+            Access::Host(error) => TileError::Host {
+                subject: format!("buffer '{}'", buffer.name),
+                error,
+            },
+        })
+    }
+
+    /// Writes a tensor to every copy of a buffer, zeros into the padding.
+    fn fill(
+        &mut self,
+        step: &str,
+        id: BufferId,
+        subject: impl FnOnce() -> String,
+        array: &HostArray,
+    ) -> Result<(), TileError> {
+        let buffer = self.describe(step, id)?;
+        let shards = pack(array, &buffer.ty, &buffer.layout).map_err(|error| TileError::Host {
+            subject: subject(),
+            error,
+        })?;
+        for shard in shards {
+            self.write(step, id, shard.tile, 0, &shard.bytes)?;
+        }
+        Ok(())
+    }
+}
+
+enum Access {
+    Tile(TileError),
+    Host(HostError),
+}
+
+impl From<HostError> for Access {
+    fn from(error: HostError) -> Self {
+        Access::Host(error)
+    }
+}
+
+#[cold]
+fn not_on_tile(step: &str, buffer: &Buffer, tile: u32) -> TileError {
+    TileError::NotOnTile {
+        step: step.to_owned(),
+        tile,
+        buffer: buffer.name.clone(),
+    }
+}
+
+#[cold]
+fn out_of_range(
+    step: &str,
+    buffer: &Buffer,
+    tile: u32,
+    offset: u64,
+    bytes: u64,
+    size: usize,
+) -> TileError {
+    TileError::OutOfRange {
+        step: step.to_owned(),
+        tile,
+        buffer: buffer.name.clone(),
+        offset,
+        bytes,
+        size: size as u64,
+    }
+}
+
+/// A program with the contents of its buffers.
+pub struct Interpreter<'a> {
+    program: &'a TileProgram,
+    kernels: &'a Kernels,
+    memory: Memory<'a>,
+    initialized: bool,
+}
+
+impl<'a> Interpreter<'a> {
+    /// An interpreter whose buffers hold `fill`.
+    pub fn new(program: &'a TileProgram, kernels: &'a Kernels, fill: Fill) -> Self {
+        Interpreter {
+            program,
+            kernels,
+            memory: Memory::new(&program.buffers, fill),
+            initialized: false,
+        }
+    }
+
+    /// Writes parameters and constants.
+    ///
+    /// # Errors
+    /// A parameter is missing or does not fit its type.
+    pub fn initialize(&mut self, parameters: &Parameters) -> Result<(), TileError> {
+        const STEP: &str = "initialize";
+        for binding in &self.program.bindings {
+            let buffer = self.memory.describe(STEP, binding.buffer)?;
+            let (array, subject) = match &binding.source {
+                Source::Parameter { name, ty } => {
+                    let array =
+                        parameters
+                            .get(name)
+                            .ok_or_else(|| TileError::MissingParameter {
+                                name: name.clone(),
+                                buffer: buffer.name.clone(),
+                            })?;
+                    let subject = format!("parameter '{name}'");
+                    check_shape(&subject, &ty.shape, array)?;
+                    (array.to_element(ty.element), subject)
+                }
+                Source::Constant { ty, values } => {
+                    let subject = format!("constant of buffer '{}'", buffer.name);
+                    let array = HostArray::constant(ty.clone(), values).map_err(|error| {
+                        TileError::Host {
+                            subject: subject.clone(),
+                            error,
+                        }
+                    })?;
+                    (array, subject)
+                }
+                Source::Input(_) | Source::Output(_) => continue,
+            };
+            self.memory.fill(STEP, binding.buffer, || subject, &array)?;
+        }
+        self.initialized = true;
+        Ok(())
+    }
+
+    /// Writes the inputs, executes all steps and reads the outputs.
+    ///
+    /// # Errors
+    /// An input is missing or does not fit, or a step fails.
+    pub fn run(&mut self, inputs: &[HostArray]) -> Result<Vec<HostArray>, TileError> {
+        self.write_inputs(inputs)?;
+        for step in &self.program.steps {
+            self.step(step)?;
+        }
+        self.outputs()
+    }
+
+    /// Writes the inputs.
+    ///
+    /// # Errors
+    /// An input is missing or does not fit, or the parameters were not written.
+    pub fn write_inputs(&mut self, inputs: &[HostArray]) -> Result<(), TileError> {
+        if !self.initialized {
+            return Err(TileError::NotInitialized);
+        }
+        for binding in &self.program.bindings {
+            let Source::Input(index) = binding.source else {
+                continue;
+            };
+            let buffer = self.memory.describe("inputs", binding.buffer)?;
+            let array = inputs
+                .get(index as usize)
+                .ok_or_else(|| TileError::MissingInput {
+                    index,
+                    buffer: buffer.name.clone(),
+                    found: inputs.len(),
+                })?;
+            let subject = format!("input {index}");
+            check_shape(&subject, &buffer.ty.shape, array)?;
+            self.memory
+                .fill("inputs", binding.buffer, || subject, array)?;
+        }
+        Ok(())
+    }
+
+    /// Executes one step.
+    ///
+    /// # Errors
+    /// An access fails or the step does not fit its kernel.
+    pub fn step(&mut self, step: &Step) -> Result<(), TileError> {
+        match step {
+            Step::Compute(compute) => self.compute(compute),
+            Step::Rearrange {
+                name,
+                source,
+                destination,
+                ..
+            } => {
+                let tensor = self.memory.tensor(name, *source)?;
+                let subject = || format!("step '{name}'");
+                let buffer = self.memory.describe(name, *destination)?;
+                check_shape(&subject(), &buffer.ty.shape, &tensor)?;
+                self.memory.fill(name, *destination, subject, &tensor)
+            }
+            Step::Exchange { name, copies, .. } => self.exchange(name, copies),
+        }
+    }
+
+    /// The outputs of the function.
+    ///
+    /// # Errors
+    /// An output has no binding or its buffer cannot be read.
+    pub fn outputs(&self) -> Result<Vec<HostArray>, TileError> {
+        let mut outputs = BTreeMap::new();
+        for binding in &self.program.bindings {
+            if let Source::Output(index) = binding.source {
+                outputs.insert(
+                    index as usize,
+                    self.memory.tensor("outputs", binding.buffer)?,
+                );
+            }
+        }
+        outputs
+            .into_iter()
+            .enumerate()
+            .map(|(expected, (index, array))| match index == expected {
+                true => Ok(array),
+                false => Err(TileError::MissingOutput { index: expected }),
+            })
+            .collect()
+    }
+
+    /// The tensor that a buffer holds now.
+    ///
+    /// # Errors
+    /// The buffer does not exist or its layout does not hold the whole tensor.
+    pub fn tensor(&self, buffer: BufferId) -> Result<HostArray, TileError> {
+        self.memory.tensor("inspection", buffer)
+    }
+
+    fn compute(&mut self, compute: &Compute) -> Result<(), TileError> {
+        let kernel = self
+            .kernels
+            .get(&compute.kernel)
+            .ok_or_else(|| TileError::UnknownKernel {
+                step: compute.name.clone(),
+                kernel: compute.kernel.clone(),
+            })?;
+        let arguments = |what, expected: usize, found: usize| match expected == found {
+            true => Ok(()),
+            false => Err(TileError::Arguments {
+                step: compute.name.clone(),
+                kernel: compute.kernel.clone(),
+                what,
+                expected,
+                found,
+            }),
+        };
+        let words = kernel.words.len();
+        arguments("buffers", kernel.buffers.len(), compute.buffers.len())?;
+        arguments("words", compute.tiles.len() * words, compute.words.len())?;
+        for (i, &tile) in compute.tiles.iter().enumerate() {
+            Call {
+                step: &compute.name,
+                tile,
+                name: &compute.kernel,
+                kernel,
+                buffers: &compute.buffers,
+                words: &compute.words[i * words..][..words],
+            }
+            .execute(&mut self.memory)?;
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, step: &str, copies: &[Copy]) -> Result<(), TileError> {
+        let mut arrivals = Vec::new();
+        for copy in copies {
+            for transfer in &copy.transfers {
+                let bytes = u64::from(transfer.words) * 4;
+                let offset = u64::from(transfer.source_offset);
+                let data = self
+                    .memory
+                    .read(step, copy.source, transfer.source, offset, bytes)?;
+                arrivals.push((copy.destination, &transfer.destinations, data.to_vec()));
+            }
+        }
+        for (buffer, destinations, data) in arrivals {
+            for &(tile, offset) in destinations {
+                self.memory
+                    .write(step, buffer, tile, u64::from(offset), &data)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_shape(subject: &str, expected: &[u32], array: &HostArray) -> Result<(), TileError> {
+    if array.shape() == expected {
+        return Ok(());
+    }
+    Err(TileError::Host {
+        subject: subject.to_owned(),
+        error: HostError::Shape {
+            expected: expected.to_vec(),
+            found: array.shape().to_vec(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

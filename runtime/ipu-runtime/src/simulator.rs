@@ -1,0 +1,316 @@
+//! The simulator as a device: the host side of a program's external syncs.
+//!
+//! All tiles of the package start at its entry. At the first external sync the host writes
+//! parameters and constants, at the second the inputs, at the third it reads the outputs; then the
+//! program waits for inputs again. The host copies binding slices while all tiles wait; that takes
+//! no cycles of the chip.
+
+use crate::device::{Device, DeviceError, Program, check_shape};
+use crate::machine::{Halt, Machine, MachineError, SyncRecord};
+use crate::report::{RunCycles, RunReport};
+use ipu_image::package::{Binding, HostCall, Metadata, Package, Source};
+use ipu_interp::host::{HostArray, HostError, Parameters, pack, unpack};
+use ipu_simulator::Chip;
+use ipu_target::Target;
+use std::collections::BTreeMap;
+
+/// Runs packages on a [`Machine`], by default the simulator.
+pub struct SimulatorDevice<M = Chip> {
+    target: Target,
+    make: fn(&Target) -> M,
+    max_cycles: u64,
+    loaded: Option<Loaded<M>>,
+}
+
+struct Loaded<M> {
+    machine: M,
+    metadata: Metadata,
+    /// The host call that the program waits for.
+    waits_for: HostCall,
+    initialize_cycles: Option<u64>,
+}
+
+impl SimulatorDevice<Chip> {
+    /// A simulated chip. A call fails after `max_cycles` without an external sync.
+    pub fn new(target: &Target, max_cycles: u64) -> Self {
+        SimulatorDevice::with_machine(target, max_cycles, Chip::new)
+    }
+}
+
+impl<M: Machine> SimulatorDevice<M> {
+    const NAME: &'static str = "sim";
+
+    /// A device over another machine; `make` gives one in reset for each load.
+    pub fn with_machine(target: &Target, max_cycles: u64, make: fn(&Target) -> M) -> Self {
+        SimulatorDevice {
+            target: target.clone(),
+            make,
+            max_cycles,
+            loaded: None,
+        }
+    }
+
+    /// The machine with the loaded program, for traces and counters.
+    pub fn machine(&self) -> Option<&M> {
+        self.loaded.as_ref().map(|l| &l.machine)
+    }
+
+    /// The loaded program, which must have been initialized or not.
+    fn loaded(
+        &mut self,
+        initialized: bool,
+        call: &'static str,
+    ) -> Result<&mut Loaded<M>, DeviceError> {
+        let missing = if initialized {
+            "load and initialize"
+        } else {
+            "load"
+        };
+        self.loaded
+            .as_mut()
+            .filter(|l| (l.waits_for != HostCall::Initialize) == initialized)
+            .ok_or(DeviceError::Order {
+                device: Self::NAME,
+                call,
+                missing,
+            })
+    }
+}
+
+fn failed(action: impl Into<String>) -> impl FnOnce(MachineError) -> DeviceError {
+    let action = action.into();
+    move |error| DeviceError::Machine { action, error }
+}
+
+impl<M: Machine> Loaded<M> {
+    /// Lets the program go on to the external sync for `call`.
+    fn advance(&mut self, call: HostCall, max_cycles: u64) -> Result<(), DeviceError> {
+        let halt = self
+            .machine
+            .run(max_cycles)
+            .map_err(|error| DeviceError::Machine {
+                action: format!("running to the external sync for {call:?}"),
+                error,
+            })?;
+        match halt {
+            Halt::HostSync => {
+                self.waits_for = call;
+                Ok(())
+            }
+            Halt::Ended(cycle) => Err(DeviceError::Ended {
+                cycle,
+                expected: call,
+            }),
+        }
+    }
+
+    fn bindings(&self, call: HostCall) -> impl Iterator<Item = &Binding> {
+        self.metadata
+            .bindings
+            .iter()
+            .filter(move |b| b.source.call() == call)
+    }
+}
+
+/// Writes an array to the tiles of a binding.
+fn write<M: Machine>(
+    machine: &mut M,
+    binding: &Binding,
+    array: &HostArray,
+) -> Result<(), DeviceError> {
+    let shards =
+        pack(array, &binding.buffer, &binding.layout).map_err(|error| DeviceError::Host {
+            binding: binding.name.clone(),
+            error,
+        })?;
+    for shard in shards {
+        machine
+            .write(shard.tile, binding.address, &shard.bytes)
+            .map_err(failed(format!("writing '{}'", binding.name)))?;
+    }
+    Ok(())
+}
+
+/// Reads the array of a binding from its tiles.
+fn read<M: Machine>(machine: &M, binding: &Binding) -> Result<HostArray, DeviceError> {
+    enum Problem {
+        Host(HostError),
+        Machine(MachineError),
+    }
+    impl From<HostError> for Problem {
+        fn from(error: HostError) -> Self {
+            Problem::Host(error)
+        }
+    }
+    let array = unpack(&binding.buffer, &binding.layout, |tile, storage| {
+        machine
+            .read(tile, binding.address, storage.bytes() as usize)
+            .map_err(Problem::Machine)
+    });
+    array.map_err(|problem| match problem {
+        Problem::Machine(error) => failed(format!("reading '{}'", binding.name))(error),
+        Problem::Host(error) => DeviceError::Host {
+            binding: binding.name.clone(),
+            error,
+        },
+    })
+}
+
+/// Cycles between two host syncs, the first and last of `syncs`.
+fn cycles(target: &Target, syncs: &[SyncRecord]) -> RunCycles {
+    let [first, between @ .., last] = syncs else {
+        return RunCycles::default();
+    };
+    let total_cycles = last.arrival.saturating_sub(first.release);
+    let exchange_cycles = syncs[1..].iter().map(|s| s.row_cycles).sum();
+    let internal = || between.iter().filter(|s| !s.host);
+    let sync_cycles = internal()
+        .map(|s| s.release.saturating_sub(s.arrival))
+        .sum();
+    let phases = internal().count() as u64;
+    let others = phases * u64::from(target.assumed_phase_cycles);
+    RunCycles {
+        total_cycles,
+        compute_cycles: total_cycles.saturating_sub(exchange_cycles + sync_cycles),
+        exchange_cycles,
+        sync_cycles,
+        phases,
+        total_cycles_at_600: (total_cycles + others)
+            .saturating_sub(phases * u64::from(target.internal_sync_cycles)),
+    }
+}
+
+impl<M: Machine> Device for SimulatorDevice<M> {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn load(&mut self, program: Program<'_>) -> Result<(), DeviceError> {
+        let package: &Package = program.package.ok_or(DeviceError::Unsuitable {
+            device: Self::NAME,
+            needs: "a package: compile the model first",
+        })?;
+        self.loaded = None;
+        let mut machine = (self.make)(&self.target);
+        let mut places: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
+        for image in package.images.tiles() {
+            for segment in &image.segments {
+                places
+                    .entry((segment.address, segment.blob))
+                    .or_default()
+                    .push(image.tile);
+            }
+        }
+        for ((address, blob), tiles) in places {
+            let bytes = package
+                .images
+                .blobs()
+                .get(blob as usize)
+                .map_or(&[][..], Vec::as_slice);
+            machine
+                .load(&tiles, address, bytes)
+                .map_err(failed(format!("loading segment {address:#x}")))?;
+        }
+        for image in package.images.tiles() {
+            machine
+                .start(image.tile, package.metadata.entry)
+                .map_err(failed(format!("starting tile {}", image.tile)))?;
+        }
+        let mut loaded = Loaded {
+            machine,
+            metadata: package.metadata.clone(),
+            waits_for: HostCall::Initialize,
+            initialize_cycles: None,
+        };
+        loaded.advance(HostCall::Initialize, self.max_cycles)?;
+        self.loaded = Some(loaded);
+        Ok(())
+    }
+
+    fn initialize(&mut self, parameters: &Parameters) -> Result<(), DeviceError> {
+        let max_cycles = self.max_cycles;
+        let target = self.target.clone();
+        let loaded = self.loaded(false, "initialize")?;
+        for binding in &loaded.metadata.bindings {
+            let array = match &binding.source {
+                Source::Parameter(name) => {
+                    let array =
+                        parameters
+                            .get(name)
+                            .ok_or_else(|| DeviceError::MissingParameter {
+                                name: name.clone(),
+                                ty: binding.model.clone(),
+                            })?;
+                    check_shape(|| format!("parameter '{name}'"), &binding.model, array)?;
+                    array.to_element(binding.model.element)
+                }
+                Source::Constant(values) => HostArray::constant(binding.model.clone(), values)
+                    .map_err(|error| DeviceError::Host {
+                        binding: binding.name.clone(),
+                        error,
+                    })?,
+                Source::Input(_) | Source::Output(_) => continue,
+            };
+            write(&mut loaded.machine, binding, &array)?;
+        }
+        let before = loaded.machine.syncs().len();
+        loaded.advance(HostCall::Inputs, max_cycles)?;
+        let syncs = loaded.machine.syncs();
+        let run = cycles(
+            &target,
+            syncs.get(before.saturating_sub(1)..).unwrap_or(&[]),
+        );
+        loaded.initialize_cycles = Some(run.total_cycles);
+        Ok(())
+    }
+
+    fn run(&mut self, inputs: &[HostArray]) -> Result<(Vec<HostArray>, RunReport), DeviceError> {
+        let max_cycles = self.max_cycles;
+        let target = self.target.clone();
+        let loaded = self.loaded(true, "run")?;
+        let metadata = &loaded.metadata;
+        if inputs.len() != metadata.inputs.len() {
+            return Err(DeviceError::InputCount {
+                function: metadata.function.clone(),
+                expected: metadata.inputs.len(),
+                found: inputs.len(),
+            });
+        }
+        for (i, (ty, array)) in metadata.inputs.iter().zip(inputs).enumerate() {
+            check_shape(|| format!("input {i}"), ty, array)?;
+        }
+        if loaded.waits_for == HostCall::Outputs {
+            loaded.advance(HostCall::Inputs, max_cycles)?;
+        }
+        for binding in &loaded.metadata.bindings {
+            if let Source::Input(i) = binding.source
+                && let Some(array) = inputs.get(i as usize)
+            {
+                write(&mut loaded.machine, binding, array)?;
+            }
+        }
+        let before = loaded.machine.syncs().len();
+        loaded.advance(HostCall::Outputs, max_cycles)?;
+        let syncs = loaded.machine.syncs();
+        let mut outputs = BTreeMap::new();
+        for binding in loaded.bindings(HostCall::Outputs) {
+            if let Source::Output(i) = binding.source {
+                outputs.insert(i, read(&loaded.machine, binding)?);
+            }
+        }
+        let report = RunReport {
+            device: Self::NAME.to_owned(),
+            simulated: Some(cycles(
+                &target,
+                syncs.get(before.saturating_sub(1)..).unwrap_or(&[]),
+            )),
+            simulated_initialize_cycles: loaded.initialize_cycles,
+            scheduled_cycles: Some(loaded.metadata.scheduled_cycles),
+            estimated_cycles: Some(loaded.metadata.estimated_cycles),
+        };
+        Ok((outputs.into_values().collect(), report))
+    }
+}
+
+#[cfg(test)]
+mod tests;

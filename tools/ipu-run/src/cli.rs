@@ -1,0 +1,172 @@
+//! Command line: IREE's spellings, with underscores or dashes.
+
+use clap::{Parser, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Runs a model on the simulated IPU: compiles `.mlir` first, takes `.ipuexe` as it is.
+#[derive(Debug, Parser)]
+#[command(name = "ipu-run", version, about, max_term_width = 100)]
+pub struct Cli {
+    /// Model text (.mlir) or package (.ipuexe)
+    #[arg(required_unless_present = "list_devices", value_name = "MODEL")]
+    pub model: Option<PathBuf>,
+
+    /// Function to compile and run
+    #[arg(long, default_value = "main")]
+    pub function: String,
+
+    /// Tiles that the compiler may use, 1 to 1472
+    #[arg(long, default_value_t = 1472, value_parser = clap::value_parser!(u32).range(1..=1472))]
+    pub tiles: u32,
+
+    /// Weights of the model, a safetensors file
+    #[arg(long, value_name = "FILE")]
+    pub weights: Option<PathBuf>,
+
+    /// An input: @file.npy, 2x3xf32=1 2 3 4 5 6, 2x2xf16=@file.bin; once for each argument
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
+    pub input: Vec<String>,
+
+    /// Where an output goes: @file.npy, @file.bin, - for text, empty for nowhere; once for each
+    /// result
+    #[arg(long, value_name = "PLACE", allow_hyphen_values = true)]
+    pub output: Vec<String>,
+
+    /// What an output must be, like --input, or (ignored); once for each result
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
+    pub expected_output: Vec<String>,
+
+    /// Absolute difference allowed in f16 results [default: 1e-3]
+    #[arg(long, value_name = "X")]
+    pub expected_f16_threshold: Option<f32>,
+
+    /// Absolute difference allowed in f32 results [default: 1e-4]
+    #[arg(long, value_name = "X")]
+    pub expected_f32_threshold: Option<f32>,
+
+    /// Difference allowed for each unit of the expected magnitude
+    #[arg(long, value_name = "X")]
+    pub expected_rtol: Option<f32>,
+
+    /// How results are compared
+    #[arg(long, value_enum, default_value_t = Equality::Approximate)]
+    pub equality_mode: Equality,
+
+    /// Labels (npy, integers): prints the top-1 accuracy of the first result
+    #[arg(long, value_name = "@FILE")]
+    pub labels: Option<String>,
+
+    /// Run the model in f32 on the host as well and compare with it
+    #[arg(long)]
+    pub check_reference: bool,
+
+    /// Device
+    #[arg(long, value_enum, default_value_t = DeviceName::Sim)]
+    pub device: DeviceName,
+
+    /// List devices and exit
+    #[arg(long)]
+    pub list_devices: bool,
+
+    /// Element type of partial sums: f32 as the model says, f16 or any for speed
+    #[arg(long, value_enum, default_value_t = PartialsName::F32)]
+    pub partials: PartialsName,
+
+    /// Candidate programs that are scheduled to the end
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4))]
+    pub finalists: u32,
+
+    /// Compile, write the package, do not run
+    #[arg(long, requires = "package")]
+    pub compile_only: bool,
+
+    /// Package to write
+    #[arg(short = 'o', value_name = "FILE")]
+    pub package: Option<PathBuf>,
+
+    /// Stop after a stage and print its IR
+    #[arg(long, value_name = "STAGE", value_parser = crate::compile::STAGES)]
+    pub compile_to: Option<String>,
+
+    /// Write the IR after each stage to this folder
+    #[arg(long, value_name = "DIR")]
+    pub dump_compilation_phases_to: Option<PathBuf>,
+
+    /// Runs
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub loops: u32,
+
+    /// Cycles after which the simulator gives up
+    #[arg(long, default_value_t = 1_000_000_000)]
+    pub max_cycles: u64,
+
+    /// Print cycles
+    #[arg(long)]
+    pub print_statistics: bool,
+
+    /// Write figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub result_file: Option<PathBuf>,
+
+    /// Most elements that are printed of a result
+    #[arg(long, default_value_t = 1024, value_name = "N")]
+    pub output_max_element_count: usize,
+
+    /// Print errors only
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// Devices by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DeviceName {
+    /// The cycle-level simulator
+    Sim,
+    /// The model in f32 on the host, without tile code
+    Reference,
+}
+
+/// How results are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Equality {
+    /// Within the thresholds
+    Approximate,
+    /// The same values
+    Exact,
+}
+
+/// Element types of partial sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PartialsName {
+    /// f32 accumulation
+    F32,
+    /// f16 accumulation
+    F16,
+    /// Whichever is faster
+    Any,
+}
+
+impl PartialsName {
+    /// The pass option's value.
+    pub fn option(self) -> &'static str {
+        match self {
+            PartialsName::F32 => "f32",
+            PartialsName::F16 => "f16",
+            PartialsName::Any => "any",
+        }
+    }
+}
+
+/// Writes the names of long flags with dashes, clap's spelling: both forms are accepted.
+pub fn underscores(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    args.into_iter()
+        .map(|arg| match arg.to_str() {
+            Some(text) if text.starts_with("--") => {
+                let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
+                format!("{}{value}", name.replace('_', "-")).into()
+            }
+            _ => arg,
+        })
+        .collect()
+}

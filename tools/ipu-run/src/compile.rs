@@ -1,0 +1,110 @@
+//! Model text to a package, stage by stage.
+
+use crate::cli::Cli;
+use anyhow::{Context as _, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use ipu_image::package::Package;
+use ipu_passes::registry::{Options, stages};
+use ipu_passes::session::Session;
+use ipu_program::graph::Graph;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Stages by name, for `--compile_to`.
+pub const STAGES: [&str; 7] = [
+    "select", "tile", "layouts", "phases", "storage", "pick", "package",
+];
+
+/// A compiled model.
+pub struct Compiled {
+    /// The model, for the reference.
+    pub graph: Graph,
+    /// Tile code; absent when compilation was to stop earlier.
+    pub package: Option<Package>,
+}
+
+/// Prints stages with their times, and shows the running one on a terminal.
+pub struct Progress {
+    quiet: bool,
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Progress on standard error.
+    pub fn new(quiet: bool) -> Self {
+        let bar = if quiet || !std::io::stderr().is_terminal() {
+            ProgressBar::hidden()
+        } else {
+            let bar = ProgressBar::new_spinner();
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar.set_style(ProgressStyle::default_spinner());
+            bar
+        };
+        Progress { quiet, bar }
+    }
+
+    /// Runs a stage.
+    pub fn stage<T>(&self, name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.bar.set_message(name.to_owned());
+        let start = Instant::now();
+        let result = work();
+        if result.is_ok() && !self.quiet {
+            self.bar
+                .suspend(|| println!("{name:<12} {:>9.3} s", start.elapsed().as_secs_f64()));
+        }
+        result
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Compiles a model file as far as the command line asks.
+///
+/// # Errors
+/// Located diagnostics of the parser, the verifier or a pass.
+pub fn compile(cli: &Cli, path: &Path, progress: &Progress, code: bool) -> Result<Compiled> {
+    let file = path.display().to_string();
+    let text = std::fs::read(path).with_context(|| file.clone())?;
+    let session = Session::new();
+    let mut model = progress.stage("parse", || Ok(session.parse(&text, &file)?))?;
+    let graph = model.graph(&cli.function)?;
+    if !code {
+        return Ok(Compiled {
+            graph,
+            package: None,
+        });
+    }
+    let options = Options {
+        tiles: cli.tiles,
+        partials: cli.partials.option().to_owned(),
+        finalists: cli.finalists,
+        function: cli.function.clone(),
+    };
+    if let Some(dir) = &cli.dump_compilation_phases_to {
+        std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    }
+    for (i, (name, pipeline)) in stages(&options).into_iter().enumerate() {
+        progress.stage(name, || Ok(model.run(&pipeline)?))?;
+        if let Some(dir) = &cli.dump_compilation_phases_to {
+            let to = dir.join(format!("{}.{name}.mlir", i + 1));
+            std::fs::write(&to, model.text()).with_context(|| to.display().to_string())?;
+        }
+        if cli.compile_to.as_deref() == Some(name) {
+            print!("{}", model.text());
+            return Ok(Compiled {
+                graph,
+                package: None,
+            });
+        }
+    }
+    let package = Package::from_bytes(&model.package()?)?;
+    Ok(Compiled {
+        graph,
+        package: Some(package),
+    })
+}

@@ -1,0 +1,296 @@
+//! Running: inputs and weights to a device, outputs to files, comparisons, figures.
+
+use crate::cli::{Cli, DeviceName, Equality};
+use crate::compile::{Compiled, Progress, compile};
+use crate::report::ResultFile;
+use anyhow::{Context as _, Result, anyhow, bail};
+use ipu_image::package::Package;
+use ipu_program::graph::Graph;
+use ipu_program::types::ElementType;
+use ipu_runtime::compare::{EqualityMode, Limits, compare};
+use ipu_runtime::{
+    Device, HostArray, Parameters, Program, ReferenceDevice, RunReport, SimulatorDevice, accuracy,
+    input, npy, weights,
+};
+use ipu_target::Target;
+use std::io::Write as _;
+use std::path::Path;
+
+/// Does what the command line says.
+///
+/// # Errors
+/// Anything that keeps it from doing so, and results that differ from what is expected.
+pub fn run(cli: &Cli) -> Result<()> {
+    if cli.list_devices {
+        println!(
+            "sim        cycle-level simulator of the {} chip",
+            Target::ipu21().name
+        );
+        println!("reference  the model in f32 on the host");
+        return Ok(());
+    }
+    let path = cli.model.as_deref().context("no model given")?;
+    let progress = Progress::new(cli.quiet);
+    let loaded = load(cli, path, &progress)?;
+    if let (Some(to), Some(package)) = (&cli.package, &loaded.package) {
+        package.write_atomic(to)?;
+        if !cli.quiet {
+            println!("package      {}", to.display());
+        }
+    }
+    if cli.compile_only || cli.compile_to.is_some() {
+        return Ok(());
+    }
+    execute(cli, &loaded, &progress)
+}
+
+/// A program in the forms that devices take.
+struct Loaded {
+    graph: Option<Graph>,
+    package: Option<Package>,
+}
+
+/// Whether the file starts like a package.
+fn is_package(path: &Path) -> Result<bool> {
+    use std::io::Read as _;
+    if path.extension().is_some_and(|e| e == "ipuexe") {
+        return Ok(true);
+    }
+    let mut start = [0u8; 8];
+    let mut file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
+    let n = file
+        .read(&mut start)
+        .with_context(|| path.display().to_string())?;
+    Ok(start[..n] == *ipu_image::package::container::MAGIC)
+}
+
+fn load(cli: &Cli, path: &Path, progress: &Progress) -> Result<Loaded> {
+    if is_package(path)? {
+        if let Some(stage) = &cli.compile_to {
+            bail!(
+                "{}: a package is compiled already, cannot stop after '{stage}'",
+                path.display()
+            );
+        }
+        let package = progress.stage("load", || {
+            Package::read(path).with_context(|| path.display().to_string())
+        })?;
+        return Ok(Loaded {
+            graph: None,
+            package: Some(package),
+        });
+    }
+    let code = cli.device == DeviceName::Sim
+        || cli.compile_only
+        || cli.compile_to.is_some()
+        || cli.package.is_some();
+    let Compiled { graph, package } = compile(cli, path, progress, code)?;
+    Ok(Loaded {
+        graph: Some(graph),
+        package,
+    })
+}
+
+fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
+    // Every file is read before anything runs.
+    let parameters = match &cli.weights {
+        Some(file) => weights::read(file)?,
+        None => Parameters::new(),
+    };
+    let inputs = cli
+        .input
+        .iter()
+        .map(|text| input::parse(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    let labels = match &cli.labels {
+        Some(text) => Some(npy::read_labels(Path::new(
+            text.strip_prefix('@').unwrap_or(text),
+        ))?),
+        None => None,
+    };
+    let expected = cli
+        .expected_output
+        .iter()
+        .map(|text| match text.as_str() {
+            "" | "(ignored)" => Ok(None),
+            text => input::parse(text).map(Some),
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+
+    let program = Program {
+        package: loaded.package.as_ref(),
+        graph: loaded.graph.as_ref(),
+    };
+    let mut device: Box<dyn Device> = match cli.device {
+        DeviceName::Sim => Box::new(SimulatorDevice::new(Target::ipu21(), cli.max_cycles)),
+        DeviceName::Reference => Box::new(ReferenceDevice::new()),
+    };
+    let (outputs, report) = progress.stage("run", || {
+        drive(device.as_mut(), program, &parameters, &inputs, cli.loops)
+    })?;
+    if expected.len() > outputs.len() || cli.output.len() > outputs.len() {
+        bail!(
+            "the function has {} result(s), {} expected and {} places for them were given",
+            outputs.len(),
+            expected.len(),
+            cli.output.len()
+        );
+    }
+
+    let function = loaded
+        .graph
+        .as_ref()
+        .map(|g| g.name.clone())
+        .or_else(|| loaded.package.as_ref().map(|p| p.metadata.function.clone()))
+        .unwrap_or_default();
+    let mut result = ResultFile::new(device.as_ref(), &function, &report);
+    let mut failures = Vec::new();
+    for (i, want) in expected.iter().enumerate() {
+        if let Some(want) = want {
+            check(
+                cli,
+                i,
+                "expected output",
+                want,
+                &outputs[i],
+                &mut result,
+                &mut failures,
+            )?;
+        }
+    }
+    if cli.check_reference {
+        let mut reference = ReferenceDevice::new();
+        let (wanted, _) = progress.stage("reference", || {
+            drive(&mut reference, program, &parameters, &inputs, 1)
+        })?;
+        for (i, want) in wanted.iter().enumerate() {
+            check(
+                cli,
+                i,
+                "reference",
+                want,
+                &outputs[i],
+                &mut result,
+                &mut failures,
+            )?;
+        }
+    }
+    if let (Some(labels), Some(output)) = (&labels, outputs.first()) {
+        let found = accuracy::top1(labels, output)?;
+        result.accuracy = Some(found.fraction());
+        if !cli.quiet {
+            println!("{} samples, accuracy {:.3}", found.total, found.fraction());
+        }
+    }
+    for (i, output) in outputs.iter().enumerate() {
+        write(cli, i, &function, output)?;
+    }
+    if cli.print_statistics {
+        print!("{report}");
+    }
+    if let Some(file) = &cli.result_file {
+        let text = serde_json::to_string_pretty(&result)? + "\n";
+        std::fs::write(file, text).with_context(|| file.display().to_string())?;
+    }
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(anyhow!(failures.join("\n")))
+    }
+}
+
+/// One device from load to the last run.
+fn drive(
+    device: &mut dyn Device,
+    program: Program<'_>,
+    parameters: &Parameters,
+    inputs: &[HostArray],
+    loops: u32,
+) -> Result<(Vec<HostArray>, RunReport)> {
+    device.load(program)?;
+    device.initialize(parameters)?;
+    let mut last = device.run(inputs)?;
+    for _ in 1..loops {
+        last = device.run(inputs)?;
+    }
+    Ok(last)
+}
+
+fn limits(cli: &Cli, element: ElementType) -> Limits {
+    if cli.equality_mode == Equality::Exact {
+        return Limits::exact();
+    }
+    let default = Limits::for_element(element);
+    let atol = match element {
+        ElementType::F16 => cli.expected_f16_threshold,
+        ElementType::F32 => cli.expected_f32_threshold,
+    };
+    Limits {
+        atol: atol.unwrap_or(default.atol),
+        rtol: cli.expected_rtol.unwrap_or(default.rtol),
+        mode: EqualityMode::Approximate,
+    }
+}
+
+fn check(
+    cli: &Cli,
+    i: usize,
+    against: &'static str,
+    want: &HostArray,
+    got: &HostArray,
+    result: &mut ResultFile,
+    failures: &mut Vec<String>,
+) -> Result<()> {
+    let comparison = compare(want, got, &limits(cli, got.ty().element))
+        .with_context(|| format!("{against} of result[{i}]"))?;
+    if !cli.quiet {
+        let verdict = if comparison.passed() {
+            "[SUCCESS]"
+        } else {
+            "[FAILED]"
+        };
+        println!(
+            "{verdict} result[{i}] against the {against}: relative L2 error {:.3e}, max abs {:.3e}",
+            comparison.relative_l2, comparison.max_abs
+        );
+    }
+    if !comparison.passed() {
+        failures.push(format!("result[{i}] against the {against}: {comparison}"));
+    }
+    result.compared(i, against, comparison);
+    Ok(())
+}
+
+/// Puts a result where the command line says, by default on standard output.
+fn write(cli: &Cli, i: usize, function: &str, output: &HostArray) -> Result<()> {
+    let place = cli.output.get(i).map(String::as_str);
+    match place {
+        Some("") => {}
+        None | Some("-") => {
+            if place.is_none() && cli.quiet {
+                return Ok(());
+            }
+            if i == 0 {
+                println!("EXEC @{function}");
+            }
+            println!(
+                "result[{i}]: {}",
+                input::to_text(output, cli.output_max_element_count)
+            );
+        }
+        Some(text) => {
+            let Some(file) = text.strip_prefix('@').map(Path::new) else {
+                bail!("--output={text}: expected @FILE.npy, @FILE.bin, - or nothing");
+            };
+            if file.extension().is_some_and(|e| e == "npy") {
+                npy::write(file, output)?;
+            } else {
+                let mut out =
+                    std::fs::File::create(file).with_context(|| file.display().to_string())?;
+                out.write_all(&output.to_bytes())
+                    .with_context(|| file.display().to_string())?;
+            }
+        }
+    }
+    Ok(())
+}
