@@ -49,28 +49,17 @@ impl Slot {
     }
 }
 
-/// The memory of one tile. Unwritten bytes read as 0.
-pub(crate) struct Memory {
+/// The bytes of one tile. Unwritten bytes read as 0.
+pub(crate) struct Ram {
     base: u32,
     size: u32,
     region1: u32,
     pages: Vec<Slot>,
-    /// Decoded blocks of region 0, dropped when their words change.
-    code: Vec<Option<Arc<CodeBlock>>>,
+    /// Offset of the newest store to region 0 that decoded code has not seen.
+    stored: Option<usize>,
 }
 
-impl Memory {
-    pub(crate) fn new(target: &Target) -> Memory {
-        let size = target.memory_end - target.memory_base;
-        Memory {
-            base: target.memory_base,
-            size,
-            region1: target.region1_base,
-            pages: vec![Slot::Zero; size as usize / PAGE_BYTES],
-            code: Vec::new(),
-        }
-    }
-
+impl Ram {
     /// Offset of a legal access of `N` bytes.
     #[inline]
     fn offset<const N: usize>(&self, address: u32) -> Result<usize, Reason> {
@@ -87,7 +76,7 @@ impl Memory {
         Ok(offset as usize)
     }
 
-    #[inline]
+    #[inline(always)]
     fn read<const N: usize>(&self, address: u32) -> Result<[u8; N], Reason> {
         let offset = self.offset::<N>(address)?;
         let page = self.pages[offset / PAGE_BYTES].get();
@@ -97,30 +86,15 @@ impl Memory {
         Ok(out)
     }
 
-    #[inline]
+    #[inline(always)]
     fn write<const N: usize>(&mut self, address: u32, bytes: [u8; N]) -> Result<(), Reason> {
         let offset = self.offset::<N>(address)?;
         let page = self.pages[offset / PAGE_BYTES].get_mut();
         page[offset % PAGE_BYTES..][..N].copy_from_slice(&bytes);
         if address < self.region1 {
-            self.forget_code(offset);
+            self.stored = Some(offset);
         }
         Ok(())
-    }
-
-    /// Drops what was decoded from the word at `offset`: its block and, as a block also holds
-    /// the first word of its successor, the block before.
-    #[inline]
-    fn forget_code(&mut self, offset: usize) {
-        let block = offset / BLOCK_BYTES;
-        if let Some(code) = self.code.get_mut(block) {
-            *code = None;
-            if offset % BLOCK_BYTES < 4
-                && let Some(before) = block.checked_sub(1)
-            {
-                self.code[before] = None;
-            }
-        }
     }
 
     #[inline]
@@ -163,20 +137,111 @@ impl Memory {
     pub(crate) fn write64(&mut self, address: u32, value: u64) -> Result<(), Reason> {
         self.write(address, value.to_le_bytes())
     }
+}
+
+/// The memory of one tile and the instructions decoded from it.
+pub(crate) struct Memory {
+    pub(crate) ram: Ram,
+    /// Decoded blocks of region 0, dropped when their words change.
+    pub(crate) code: Code,
+}
+
+/// Decoded blocks of region 0; empty until the first fetch.
+#[derive(Default)]
+pub(crate) struct Code(Vec<Option<Arc<CodeBlock>>>);
+
+impl Code {
+    /// The instruction at `pc`, decoded at most once as long as its words do not change.
+    #[inline]
+    pub(crate) fn fetch(
+        &mut self,
+        ram: &Ram,
+        pc: u32,
+        cache: &CodeCache,
+    ) -> Result<&Issue, Reason> {
+        let offset = pc.wrapping_sub(ram.base) as usize;
+        let (index, at) = (offset / BLOCK_BYTES, offset / 4 % BLOCK_WORDS);
+        if !pc.is_multiple_of(4) || !matches!(self.0.get(index), Some(Some(_))) {
+            self.fill(ram, pc, cache)?;
+        }
+        match self.0.get(index) {
+            Some(Some(block)) => Ok(&block.0[at]),
+            _ => Err(Reason::BadFetch { pc }),
+        }
+    }
+
+    #[cold]
+    fn fill(&mut self, ram: &Ram, pc: u32, cache: &CodeCache) -> Result<(), Reason> {
+        if !pc.is_multiple_of(4) || pc < ram.base || pc >= ram.region1 {
+            return Err(Reason::BadFetch { pc });
+        }
+        if self.0.is_empty() {
+            self.0 = vec![None; (ram.region1 - ram.base) as usize / BLOCK_BYTES];
+        }
+        let index = (pc - ram.base) as usize / BLOCK_BYTES;
+        let start = ram.base + (index * BLOCK_BYTES) as u32;
+        let mut words = [0; BLOCK_WORDS + 1];
+        for (i, word) in words.iter_mut().enumerate() {
+            let address = start + 4 * i as u32;
+            // Nothing is executed from region 1, not even the second word of a bundle.
+            *word = if address < ram.region1 {
+                ram.read32(address)?
+            } else {
+                0
+            };
+        }
+        self.0[index] = Some(cache.block(&words));
+        Ok(())
+    }
+
+    /// Drops what was decoded from `[start, end)`: a block also holds the first word of its
+    /// successor.
+    fn forget(&mut self, start: usize, end: usize) {
+        let first = start.saturating_sub(4) / BLOCK_BYTES;
+        let last = end.div_ceil(BLOCK_BYTES).min(self.0.len());
+        for block in self.0.get_mut(first..last).unwrap_or_default() {
+            *block = None;
+        }
+    }
+}
+
+impl Memory {
+    pub(crate) fn new(target: &Target) -> Memory {
+        let size = target.memory_end - target.memory_base;
+        Memory {
+            ram: Ram {
+                base: target.memory_base,
+                size,
+                region1: target.region1_base,
+                pages: vec![Slot::Zero; size as usize / PAGE_BYTES],
+                stored: None,
+            },
+            code: Code::default(),
+        }
+    }
+
+    /// Lets the decoded code see the store of an instruction.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        if let Some(offset) = self.ram.stored.take() {
+            self.code.forget(offset, offset + 8);
+        }
+    }
 
     /// Whether `[address, address + bytes)` lies in tile memory.
     pub(crate) fn contains(&self, address: u32, bytes: usize) -> bool {
-        let offset = address.wrapping_sub(self.base);
-        offset <= self.size && bytes <= (self.size - offset) as usize
+        let offset = address.wrapping_sub(self.ram.base);
+        offset <= self.ram.size && bytes <= (self.ram.size - offset) as usize
     }
 
     /// Host read; the range must be contained.
     pub(crate) fn read_bytes(&self, address: u32, len: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(len);
-        let mut at = (address - self.base) as usize;
+        let mut at = (address - self.ram.base) as usize;
         while out.len() < len {
             let part = (PAGE_BYTES - at % PAGE_BYTES).min(len - out.len());
-            out.extend_from_slice(&self.pages[at / PAGE_BYTES].get()[at % PAGE_BYTES..][..part]);
+            let page = self.ram.pages[at / PAGE_BYTES].get();
+            out.extend_from_slice(&page[at % PAGE_BYTES..][..part]);
             at += part;
         }
         out
@@ -184,69 +249,24 @@ impl Memory {
 
     /// Host write; the range must be contained.
     pub(crate) fn write_bytes(&mut self, address: u32, bytes: &[u8]) {
-        let mut at = (address - self.base) as usize;
+        let start = (address - self.ram.base) as usize;
+        let mut at = start;
         let mut rest = bytes;
         while !rest.is_empty() {
             let part = (PAGE_BYTES - at % PAGE_BYTES).min(rest.len());
             let (head, tail) = rest.split_at(part);
-            self.pages[at / PAGE_BYTES].get_mut()[at % PAGE_BYTES..][..part].copy_from_slice(head);
+            let page = self.ram.pages[at / PAGE_BYTES].get_mut();
+            page[at % PAGE_BYTES..][..part].copy_from_slice(head);
             at += part;
             rest = tail;
         }
-        self.forget_range(address, bytes.len());
+        self.code.forget(start, at);
     }
 
     /// Puts a whole shared page at a page-aligned contained address.
     pub(crate) fn share_page(&mut self, address: u32, page: &Arc<Page>) {
-        let at = (address - self.base) as usize / PAGE_BYTES;
-        self.pages[at] = Slot::Shared(Arc::clone(page));
-        self.forget_range(address, PAGE_BYTES);
-    }
-
-    fn forget_range(&mut self, address: u32, bytes: usize) {
-        let start = (address - self.base) as usize;
-        let first = (start / BLOCK_BYTES).saturating_sub(1);
-        let end = (start + bytes).div_ceil(BLOCK_BYTES).min(self.code.len());
-        for block in self.code.get_mut(first..end).unwrap_or_default() {
-            *block = None;
-        }
-    }
-
-    /// The instruction at `pc`, decoded at most once as long as its words do not change.
-    #[inline]
-    pub(crate) fn fetch(&mut self, pc: u32, cache: &CodeCache) -> Result<Issue, Reason> {
-        let offset = pc.wrapping_sub(self.base) as usize;
-        let at = offset / 4 % BLOCK_WORDS;
-        if let Some(Some(block)) = self.code.get(offset / BLOCK_BYTES)
-            && pc.is_multiple_of(4)
-        {
-            return Ok(block.0[at]);
-        }
-        self.fetch_slow(pc, cache).map(|block| block.0[at])
-    }
-
-    #[cold]
-    fn fetch_slow(&mut self, pc: u32, cache: &CodeCache) -> Result<Arc<CodeBlock>, Reason> {
-        if !pc.is_multiple_of(4) || pc < self.base || pc >= self.region1 {
-            return Err(Reason::BadFetch { pc });
-        }
-        if self.code.is_empty() {
-            self.code = vec![None; (self.region1 - self.base) as usize / BLOCK_BYTES];
-        }
-        let index = (pc - self.base) as usize / BLOCK_BYTES;
-        let start = self.base + (index * BLOCK_BYTES) as u32;
-        let mut words = [0; BLOCK_WORDS + 1];
-        for (i, word) in words.iter_mut().enumerate() {
-            let address = start + 4 * i as u32;
-            // Nothing is executed from region 1, not even the second word of a bundle.
-            *word = if address < self.region1 {
-                self.read32(address)?
-            } else {
-                0
-            };
-        }
-        let block = cache.block(&words);
-        self.code[index] = Some(Arc::clone(&block));
-        Ok(block)
+        let start = (address - self.ram.base) as usize;
+        self.ram.pages[start / PAGE_BYTES] = Slot::Shared(Arc::clone(page));
+        self.code.forget(start, start + PAGE_BYTES);
     }
 }

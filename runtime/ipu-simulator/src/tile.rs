@@ -14,7 +14,7 @@ use crate::exec::numeric::{Fp, Round};
 use crate::exec::{AuxResult, accumulator, control, exchange, float, integer, settle};
 use crate::fabric::{Link, Outbox, Outgoing};
 use crate::fault::{Context, Fault, Reason};
-use crate::memory::Memory;
+use crate::memory::{Memory, Ram};
 use crate::units::Units;
 
 /// What all tiles share.
@@ -159,7 +159,7 @@ impl Tile {
             stream.address = address.wrapping_add(4);
             if stream.control & 3 != 0 {
                 let control = stream.control;
-                let value = self.memory.read32(address).map_err(at_row)?;
+                let value = self.memory.ram.read32(address).map_err(at_row)?;
                 self.link.outgoing.push(Outgoing {
                     event: clock,
                     value,
@@ -189,7 +189,8 @@ impl Tile {
         if self.active != 0 {
             return Err(at_row(Reason::ReceiveWithWorker { address }));
         }
-        self.memory.write32(address, value).map_err(at_row)?;
+        self.memory.ram.write32(address, value).map_err(at_row)?;
+        self.memory.settle();
         self.link.pointer = Some(address.wrapping_add(4));
         self.counters.received += 1;
         if let Some(read) = reading
@@ -233,24 +234,24 @@ impl Tile {
         if self.active >> slot & 1 != 0 {
             if self.workers[slot].ready <= self.clock {
                 let pc = self.workers[slot].pc;
-                return self
-                    .issue_worker(slot, env)
-                    .map_err(|reason| (Context::Worker(slot as u8), pc, reason));
+                self.issue_worker(slot, env)
+                    .map_err(|reason| (Context::Worker(slot as u8), pc, reason))?;
+                self.memory.settle();
             }
         } else if self.supervisor.state == SupervisorState::Running
             && self.supervisor.ready <= self.clock
         {
             let pc = self.supervisor.pc;
-            return self
-                .issue_supervisor(alone, env)
-                .map_err(|reason| (Context::Supervisor, pc, reason));
+            self.issue_supervisor(alone, env)
+                .map_err(|reason| (Context::Supervisor, pc, reason))?;
+            self.memory.settle();
         }
         Ok(())
     }
 
     #[cold]
     fn raise(&mut self, (context, pc, reason): Trouble) {
-        let words = [pc, pc.wrapping_add(4)].map(|a| self.memory.read32(a));
+        let words = [pc, pc.wrapping_add(4)].map(|a| self.memory.ram.read32(a));
         let text = match words {
             [Ok(first), second] => {
                 let words = [first, second.unwrap_or(0)];
@@ -272,31 +273,17 @@ impl Tile {
         }));
     }
 
-    /// The fault of an issue that no context can execute.
-    #[cold]
-    fn refuse(&self, kind: Kind, pc: u32) -> Reason {
-        match kind {
-            Kind::DoubleDestination => {
-                Reason::DoubleDestination("by both halves of a bundle".to_string())
-            }
-            Kind::Undefined => Reason::Undefined {
-                word: self.memory.read32(pc).unwrap_or(0),
-            },
-            _ => Reason::WrongMode,
-        }
-    }
-
     #[inline]
     fn issue_worker(&mut self, n: usize, env: &Env) -> Result<(), Reason> {
         let clock = self.clock;
         let worker = &mut self.workers[n];
         let pc = worker.pc;
-        let issue = self.memory.fetch(pc, env.code)?;
+        let issue = self.memory.code.fetch(&self.memory.ram, pc, env.code)?;
         let (has_main, has_aux) = match issue.kind {
             Kind::Main => (true, false),
             Kind::Aux => (false, true),
             Kind::Bundle => (true, true),
-            kind => return Err(self.refuse(kind, pc)),
+            kind => return Err(refuse(kind, pc, &self.memory.ram)),
         };
         if has_main && !issue.main.for_worker() {
             return Err(Reason::WrongMode);
@@ -344,7 +331,7 @@ impl Tile {
                 Unit::Integer => integer::main(&issue.main, &mut worker.registers)?,
                 Unit::Memory => Access {
                     registers: &mut worker.registers,
-                    memory: &mut self.memory,
+                    memory: &mut self.memory.ram,
                     units: env.units,
                 }
                 .execute(&issue.main)?,
@@ -407,11 +394,11 @@ impl Tile {
     fn issue_supervisor(&mut self, alone: bool, env: &Env) -> Result<(), Reason> {
         let clock = self.clock;
         let pc = self.supervisor.pc;
-        let issue = self.memory.fetch(pc, env.code)?;
+        let issue = *self.memory.code.fetch(&self.memory.ram, pc, env.code)?;
         match issue.kind {
             Kind::Main if !issue.main.for_supervisor() => return Err(Reason::WrongMode),
             Kind::Main | Kind::SendPicPair => {}
-            kind => return Err(self.refuse(kind, pc)),
+            kind => return Err(refuse(kind, pc, &self.memory.ram)),
         }
         let ready = self.operands_ready(&issue);
         if ready > clock {
@@ -437,7 +424,7 @@ impl Tile {
             Unit::Memory => {
                 Access {
                     registers: &mut self.supervisor.registers,
-                    memory: &mut self.memory,
+                    memory: &mut self.memory.ram,
                     units: env.units,
                 }
                 .execute(op)?;
@@ -514,4 +501,18 @@ fn is_amp(opcode: Opcode) -> bool {
             | Opcode::F32sisov2amp
             | Opcode::F8v8hihov4amp
     )
+}
+
+/// The fault of an issue that no context can execute.
+#[cold]
+fn refuse(kind: Kind, pc: u32, ram: &Ram) -> Reason {
+    match kind {
+        Kind::DoubleDestination => {
+            Reason::DoubleDestination("by both halves of a bundle".to_string())
+        }
+        Kind::Undefined => Reason::Undefined {
+            word: ram.read32(pc).unwrap_or(0),
+        },
+        _ => Reason::WrongMode,
+    }
 }

@@ -27,17 +27,33 @@ fn phase_of(flags: u32, phases: [u32; 3]) -> Result<(usize, usize), Reason> {
 /// The four halves of a pair.
 #[inline]
 fn halves(low: u32, high: u32) -> [f64; 4] {
-    [low, low >> 16, high, high >> 16].map(|h| from_f16(h as u16))
+    let h = |word: u32| from_f16(word as u16);
+    [h(low), h(low >> 16), h(high), h(high >> 16)]
 }
 
 /// Moves two partials in at the end of a chain; returns the two that leave.
 #[inline]
 fn push(chain: &mut [f32; UNITS], units: usize, partials: [f32; 2]) -> [f32; 2] {
-    let out = [chain[0], chain[1]];
-    chain.copy_within(2..units, 0);
-    chain[units - 2] = partials[0];
-    chain[units - 1] = partials[1];
-    out
+    let [c0, c1, c2, c3, c4, c5, c6, c7] = *chain;
+    let [p0, p1] = partials;
+    if units == UNITS {
+        *chain = [c2, c3, c4, c5, c6, c7, p0, p1];
+    } else {
+        chain.copy_within(2..units, 0);
+        chain[units - 2] = p0;
+        chain[units - 1] = p1;
+    }
+    [c0, c1]
+}
+
+/// Replaces the units that take part.
+#[inline]
+fn assign(chain: &mut [f32; UNITS], values: &[f32; UNITS], units: usize) {
+    if units == UNITS {
+        *chain = *values;
+    } else {
+        chain[..units].copy_from_slice(&values[..units]);
+    }
 }
 
 /// Executes an instruction of this family. The flags of `fp` are left to the caller.
@@ -62,7 +78,8 @@ pub(crate) fn execute(
                 let out = amp_f16(acc, 0, phase, &x, pin, slot, fp);
                 return Ok(AuxResult::pair(dst, out.map(f32::to_bits)));
             }
-            let pin = halves(raw[0], raw[1]).map(|p| p as f32);
+            let pin = halves(raw[0], raw[1]);
+            let pin = [pin[0] as f32, pin[1] as f32, pin[2] as f32, pin[3] as f32];
             let out = amp_f16(acc, 0, phase, &x, [pin[0], pin[1]], slot, fp);
             let lower = pack(out, fp);
             if op.opcode == O::F16v4hihoamp {
@@ -120,8 +137,9 @@ pub(crate) fn execute(
 /// Rounds two f32 to f16 halves of a word.
 #[inline]
 fn pack(values: [f32; 2], fp: &mut Fp) -> u32 {
-    let [low, high] = values.map(|v| u32::from(fp.narrow16(f64::from(v))));
-    low | high << 16
+    let [low, high] = values;
+    let low = u32::from(fp.narrow16(f64::from(low)));
+    low | u32::from(fp.narrow16(f64::from(high))) << 16
 }
 
 /// An exact sum of f64 terms, rounded once to f32.
@@ -141,11 +159,15 @@ struct Input {
 impl Input {
     #[inline]
     fn new(low: u32, high: u32, slot: &HalfSlot, fp: &Fp) -> Input {
-        let halves = [low, low >> 16, high, high >> 16].map(|h| h as u16);
+        let bits = [
+            low as u16,
+            (low >> 16) as u16,
+            high as u16,
+            (high >> 16) as u16,
+        ];
         Input {
-            values: halves.map(from_f16),
-            exact: fp.round == Round::Nearest
-                && Span::of_halves(halves).four_products_fit(slot.span),
+            values: halves(low, high),
+            exact: fp.round == Round::Nearest && Span::of_halves(bits).four_products_fit(slot.span),
         }
     }
 }
@@ -166,7 +188,7 @@ fn amp_f16(
         start = *odd;
         let mut chain = *even;
         out = push(&mut chain, units, partials);
-        odd[..units].copy_from_slice(&chain[..units]);
+        assign(odd, &chain, units);
     } else {
         start = *even;
         out = push(odd, units, partials);
@@ -186,7 +208,7 @@ fn amp_f16(
             }
         })
     });
-    even[..units].copy_from_slice(&next[..units]);
+    assign(even, &next, units);
     out
 }
 
@@ -207,7 +229,10 @@ fn step(
         let products = (x[0] * w[0][u] + x[1] * w[1][u]) + (x[2] * w[2][u] + x[3] * w[3][u]);
         (total[u], lost[u]) = two_sum(f64::from(start[u]), products);
     }
-    let mut next = total.map(|t| t as f32);
+    let mut next = [0.0; UNITS];
+    for u in 0..UNITS {
+        next[u] = total[u] as f32;
+    }
     if lost.iter().fold(false, |any, &l| any | (l != 0.0)) {
         for u in 0..UNITS {
             next[u] = to_odd(total[u], lost[u]) as f32;

@@ -365,11 +365,11 @@ impl Tile {
         }
         let address = self.supervisor.csr(csr::CCCSLOAD);
         if wide {
-            let values = self.memory.read128(address)?;
+            let values = self.memory.ram.read128(address)?;
             self.weights.set(index, values[0]);
             self.weights.set(index + 1, values[1]);
         } else {
-            self.weights.set(index, self.memory.read64(address)?);
+            self.weights.set(index, self.memory.ram.read64(address)?);
         }
         let next = address.wrapping_add(8 * count as u32);
         self.supervisor.set_csr(csr::CCCSLOAD, next);

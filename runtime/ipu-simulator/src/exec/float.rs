@@ -155,7 +155,7 @@ pub(crate) fn minimum(x: f64, y: f64) -> f64 {
 
 impl Binary {
     /// The result, or for comparisons the truth value in `Err`.
-    #[inline]
+    #[inline(always)]
     fn apply(self, x: f64, y: f64, fp: &mut Fp) -> Result<f64, bool> {
         let value = match self {
             Binary::Add => add(x, y),
@@ -233,7 +233,7 @@ impl Shape {
     }
 
     /// Applies a function to every element; its result is a value or all ones / all zeros.
-    #[inline]
+    #[inline(always)]
     fn map(
         self,
         x: [u32; 2],
@@ -283,7 +283,13 @@ pub(crate) fn execute(op: &Op, worker: &mut Worker, fp: &mut Fp) -> Result<AuxRe
     if let Some((shape, f)) = binary(op.opcode) {
         let x = source(op, registers, 1, shape.pair());
         let y = source(op, registers, 2, shape.pair());
-        let out = shape.map(x, y, fp, |a, b, fp| f.apply(a, b, fp));
+        // The common ones get loops of their own.
+        let out = match f {
+            Binary::Add => shape.map(x, y, fp, |a, b, fp| Binary::Add.apply(a, b, fp)),
+            Binary::Sub => shape.map(x, y, fp, |a, b, fp| Binary::Sub.apply(a, b, fp)),
+            Binary::Mul => shape.map(x, y, fp, |a, b, fp| Binary::Mul.apply(a, b, fp)),
+            f => shape.map(x, y, fp, |a, b, fp| f.apply(a, b, fp)),
+        };
         return Ok(shape.result(op.r[0], out));
     }
     if let Some((shape, f)) = unary(op.opcode) {

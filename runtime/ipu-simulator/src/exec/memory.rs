@@ -7,7 +7,7 @@ use super::not_implemented;
 use crate::code::Op;
 use crate::context::Registers;
 use crate::fault::Reason;
-use crate::memory::Memory;
+use crate::memory::Ram;
 use crate::units::Units;
 
 /// How a narrow load fills a register, and the size of its access.
@@ -33,7 +33,7 @@ impl Load {
     }
 
     #[inline]
-    fn read(self, memory: &Memory, address: u32) -> Result<u32, Reason> {
+    fn read(self, memory: &Ram, address: u32) -> Result<u32, Reason> {
         Ok(match self {
             Load::Word => memory.read32(address)?,
             Load::Signed16 => memory.read16(address)? as i16 as u32,
@@ -49,7 +49,7 @@ impl Load {
 /// The registers and memory of the executing context.
 pub(crate) struct Access<'a> {
     pub(crate) registers: &'a mut Registers,
-    pub(crate) memory: &'a mut Memory,
+    pub(crate) memory: &'a mut Ram,
     pub(crate) units: &'a Units,
 }
 

@@ -194,10 +194,9 @@ impl Span {
     /// The span of four values; infinities and NaN fit nowhere.
     #[inline]
     pub(crate) fn of_halves(halves: [u16; 4]) -> Span {
-        halves
-            .into_iter()
-            .map(Span::of_half)
-            .fold(Span::default(), Span::union)
+        let [a, b, c, d] = halves;
+        let (low, high) = (Span::of_half(a).union(Span::of_half(b)), Span::of_half(c));
+        low.union(high.union(Span::of_half(d)))
     }
 
     #[inline]
