@@ -191,22 +191,18 @@ fn gemm(
         columns,
     } = grid;
     let kernel = machine.kernels.get(&gemm_kernel(partials, bias, act))?;
-    let row_split = Split {
-        parts: gm,
-        block: rows,
-        stride: gn,
+    let split = |parts, block, stride| Split {
+        parts,
+        block,
+        stride: if parts > 1 { stride } else { 0 },
     };
-    let column_split = Split {
-        parts: gn,
-        block: columns,
-        stride: 1,
-    };
+    let (row_split, column_split) = (split(gm, rows, gn), split(gn, columns, 1));
     let narrow = partials == ElementType::F16;
     let x = Layout {
         rows: row_split,
         columns: Split::whole(k),
         copies: gn,
-        copy_stride: 1,
+        copy_stride: u32::from(gn > 1),
         first_tile: 0,
         order: ElementOrder::Panels,
         memory: MemoryClass::Any,
@@ -215,7 +211,7 @@ fn gemm(
         rows: Split::whole(k),
         columns: column_split,
         copies: gm,
-        copy_stride: gn,
+        copy_stride: if gm > 1 { gn } else { 0 },
         first_tile: 0,
         order: if narrow {
             ElementOrder::Weights16
