@@ -19,6 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Longest message that is scheduled as one, in words.
 const MAX_MESSAGE: u32 = 4096;
 
+/// Intervals of a tile between which a message may still find a gap: a bound on the search, which
+/// would be quadratic in the messages of a tile without it.
+const LOOK_BACK: usize = 16;
+
 /// Most events that a pointer is set before the first write.
 const MAX_EARLY: u32 = 2;
 
@@ -84,6 +88,11 @@ impl Intervals {
 
     fn insert(&mut self, at: u32, n: u32) {
         self.0.insert(at, at + n);
+    }
+
+    /// Where a search for a gap starts: behind all but the last [`LOOK_BACK`] intervals.
+    fn search_from(&self) -> u32 {
+        self.0.values().rev().nth(LOOK_BACK).copied().unwrap_or(0)
     }
 }
 
@@ -315,7 +324,11 @@ fn bound(target: &Target, tiles: &[Tile], messages: &[Message]) -> (u32, u32) {
 /// Puts one message at the earliest event where everything fits.
 fn place(target: &Target, tiles: &mut [Tile], m: &Message) {
     let n = m.words;
-    let mut s = m.earliest();
+    let mut s = m.earliest().max(tiles[m.source].sends.search_from());
+    for &(t, time, ..) in &m.receivers {
+        let x = i64::from(tiles[t].muxes.search_from()) - i64::from(time) - 1;
+        s = s.max(u32::try_from(x).unwrap_or(0));
+    }
     let mut pointers = Vec::with_capacity(m.receivers.len());
     'search: loop {
         pointers.clear();

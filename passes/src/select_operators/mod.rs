@@ -136,10 +136,6 @@ fn plan(
                 ),
             });
         }
-        layouts.insert(
-            input,
-            plans::spread(machine.tiles, ty.matrix(), ElementOrder::Rows),
-        );
     }
     let mut total = 0u64;
     for i in 0..graph.ops.len() {
@@ -167,8 +163,15 @@ fn plan(
                 .operands
                 .iter()
                 .zip(&c.plan.operands)
-                .filter_map(|(v, to)| Some((graph.ty(*v), layouts.get(v)?, to)))
-                .map(|(ty, from, to)| plans::exchange(machine, from, to, ty))
+                .filter(|(v, _)| !host(&graph, **v))
+                .map(|(v, to)| {
+                    let ty = graph.ty(*v);
+                    match layouts.get(v) {
+                        Some(from) => plans::exchange(machine, from, to, ty),
+                        // An argument arrives as its first operator wants it.
+                        None => plans::exchange(machine, &plans::arrival(to, ty.matrix()), to, ty),
+                    }
+                })
                 .sum();
         }
         let key = |c: &Candidate| {
@@ -190,11 +193,25 @@ fn plan(
         };
         total += best.plan.compute_cycles + best.plan.exchange_cycles;
         let result = op.result;
+        for (&v, to) in op.operands.iter().zip(&best.plan.operands) {
+            if !host(&graph, v) {
+                let matrix = graph.ty(v).matrix();
+                layouts
+                    .entry(v)
+                    .or_insert_with(|| plans::arrival(to, matrix));
+            }
+        }
         layouts.insert(result, best.result);
         graph.ops[i].plan = Some(best.plan);
     }
     if !refused.is_empty() {
         return Err(SelectError::NoLowering(refused));
+    }
+    for &input in &graph.inputs {
+        let matrix = graph.ty(input).matrix();
+        layouts
+            .entry(input)
+            .or_insert_with(|| plans::spread(machine.tiles, matrix, ElementOrder::Rows));
     }
     // Results leave in rows, where they are.
     for &v in &graph.outputs {

@@ -290,6 +290,35 @@ pub fn spread(tiles: u32, matrix: Matrix, order: ElementOrder) -> Layout {
     }
 }
 
+/// The layout in which an argument arrives for an operator that wants it in `to`: in rows, on the
+/// tiles that will hold it, each element once. Where `to` has several copies their tiles share the
+/// columns, so that what a tile sends to the others is contiguous.
+pub fn arrival(to: &Layout, matrix: Matrix) -> Layout {
+    let panels = matrix.columns.div_ceil(PANEL);
+    let columns = if to.copies > 1 {
+        let block = panels.div_ceil(to.copies);
+        Split {
+            parts: panels.div_ceil(block),
+            block: block * PANEL,
+            stride: to.copy_stride,
+        }
+    } else {
+        to.columns
+    };
+    Layout {
+        columns: if columns.parts == 1 {
+            Split::whole(matrix.columns)
+        } else {
+            columns
+        },
+        copies: 1,
+        copy_stride: 0,
+        order: ElementOrder::Rows,
+        memory: MemoryClass::Any,
+        ..to.clone()
+    }
+}
+
 /// The plan of an elementwise operator whose operands all have `layout`.
 pub fn elementwise(
     machine: &Machine<'_>,
