@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// A rearrangement that no sequence of copies implements.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{location}: rearrangement '{step}' from '{source_buffer}' to '{destination}' {why}")]
+#[error("rearrangement '{step}' from '{source_buffer}' to '{destination}' {why}")]
 pub struct ConvertError {
     /// Source location.
     pub location: String,

@@ -9,7 +9,7 @@ use ipu_target::Target;
 
 /// An exchange without a schedule.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{location}: exchange '{step}': {source}")]
+#[error("exchange '{step}': {source}")]
 pub struct PhaseError {
     /// Source location.
     pub location: String,

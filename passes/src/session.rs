@@ -2,8 +2,9 @@
 
 use ipu_dialects::context::{context, parse_guarded, run_pipeline};
 use ipu_dialects::diag::{Diagnostic, capture};
-use ipu_dialects::{graph, ipu, ir};
+use ipu_dialects::{graph, ipu, ir, tile};
 use ipu_program::graph::Graph;
+use ipu_program::tile::TileProgram;
 use melior::Context;
 use melior::ir::Module;
 
@@ -38,6 +39,11 @@ impl Session {
         Session(context())
     }
 
+    /// Whether passes work on several candidates at once; the result is the same.
+    pub fn set_threads(&self, on: bool) {
+        self.0.enable_multi_threading(on);
+    }
+
     /// Parses and verifies a model.
     ///
     /// # Errors
@@ -50,6 +56,15 @@ impl Session {
             file: file.to_owned(),
         })
     }
+}
+
+/// What a candidate holds at the present stage.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Candidate {
+    /// Operators with their plans.
+    Graph(Graph),
+    /// Steps of tiles.
+    Tiles(TileProgram),
 }
 
 /// A model on its way to a package.
@@ -94,6 +109,25 @@ impl Compilation<'_> {
         run_pipeline(&mut self.module, pipeline)
             .map(drop)
             .map_err(CompileError)
+    }
+
+    /// The candidates at the present stage, for interpreters; none before operators are selected.
+    ///
+    /// # Errors
+    /// Located diagnostics of what cannot be read.
+    pub fn candidates(&self) -> Result<Vec<Candidate>, CompileError> {
+        let (found, errors) = capture(self.context, || {
+            ir::block_ops(self.module.body())
+                .filter(|op| ir::name(*op) == "ipu.candidate")
+                .flat_map(ir::body_ops)
+                .filter_map(|op| match ir::name(op).as_str() {
+                    "func.func" => Some(graph::read(op).map(Candidate::Graph)),
+                    "tile.program" => Some(tile::read(op).map(Candidate::Tiles)),
+                    _ => None,
+                })
+                .collect::<Result<Vec<_>, _>>()
+        });
+        found.map_err(|_| CompileError(errors))
     }
 
     /// The IR as text, long tables and resources elided.

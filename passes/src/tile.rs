@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 /// A graph that cannot be tiled: a pass before this one did not run, or the IR was edited.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{location}: '{op}' cannot be tiled: {why}")]
+#[error("'{op}' cannot be tiled: {why}")]
 pub struct TileError {
     /// Source location.
     pub location: String,
@@ -237,7 +237,12 @@ impl Builder<'_> {
         let matrix = result.matrix();
         // The bias enters the accumulators, in their precision.
         let b = if bias {
-            let shape = TensorType::new([matrix.columns], plan.partials);
+            // One row, in the rank of the bias: that is what its data broadcasts to.
+            let mut shape = vec![1; ty(op.operands[2]).shape.len().max(1)];
+            if let Some(last) = shape.last_mut() {
+                *last = matrix.columns;
+            }
+            let shape = TensorType::new(shape, plan.partials);
             Some(self.operand(op, op.operands[2], &plan.operands[2], shape)?)
         } else {
             None
@@ -385,17 +390,24 @@ impl Builder<'_> {
         let ty = self.graph.ty(v).clone();
         let op = self.graph.definition(v);
         let location = op.map_or("", |op| &op.location).to_owned();
+        // What the host knows is bound once more: operands that hold it may have another order
+        // or another precision.
+        let host = op.is_some_and(|op| {
+            matches!(op.kind, OpKind::Parameter { .. } | OpKind::Constant { .. })
+        });
+        let held = self.buffers.get(&v).filter(|_| !host);
+        let held = held.and_then(|ids| ids.first()).copied();
         // Results stay where they are; only their element order changes.
-        let layout = match self.buffers.get(&v).and_then(|ids| ids.first()) {
-            Some(&id) => Layout {
+        let layout = match held {
+            Some(id) => Layout {
                 order: ElementOrder::Rows,
                 memory: MemoryClass::Any,
                 ..self.program.buffer(id).layout.clone()
             },
             None => spread(self.program.tiles, ty.matrix(), ElementOrder::Rows),
         };
-        let source = match (self.buffers.get(&v).and_then(|ids| ids.first()), op) {
-            (Some(&id), _) => id,
+        let source = match (held, op) {
+            (Some(id), _) => id,
             (None, Some(op)) => self.operand(op, v, &layout, ty.clone())?,
             (None, None) => {
                 return Err(TileError {

@@ -9,7 +9,7 @@
 pub mod algebra;
 pub mod plans;
 
-use ipu_program::graph::{Activation, Graph, OpKind, ValueId};
+use ipu_program::graph::{Activation, Graph, Op, OpKind, ValueId};
 use ipu_program::layout::{ElementOrder, Layout};
 use ipu_program::types::{ElementType, TensorType};
 use plans::{Candidate, Machine, Objective};
@@ -95,6 +95,11 @@ pub fn select(
     machine: &Machine<'_>,
     finalists: usize,
 ) -> Result<(Vec<Finalist>, algebra::Report), SelectError> {
+    // The algebra knows f16 alone.
+    let refused = foreign_types(graph);
+    if !refused.is_empty() {
+        return Err(SelectError::NoLowering(refused));
+    }
     let cost = |kind: &OpKind, types: &[TensorType]| operator_cost(machine, kind, types);
     let (algebraic, report) = algebra::rewrite_graph(graph, &cost)?;
     let objectives = [
@@ -125,18 +130,6 @@ fn plan(
     let mut graph = graph.clone();
     let mut layouts: BTreeMap<ValueId, Layout> = BTreeMap::new();
     let mut refused: Vec<NoLowering> = Vec::new();
-    for &input in &graph.inputs {
-        let ty = graph.ty(input);
-        if ty.element != ElementType::F16 {
-            refused.push(NoLowering {
-                location: String::new(),
-                message: format!(
-                    "argument of type {ty}: tiles compute in f16, no lowering for {}",
-                    ty.element
-                ),
-            });
-        }
-    }
     let mut total = 0u64;
     for i in 0..graph.ops.len() {
         let op = &graph.ops[i];
@@ -259,6 +252,41 @@ fn elementwise_layout(
         })
 }
 
+/// Everything that has no lowering in a graph with tensors of another element type than f16;
+/// empty for a graph without.
+fn foreign_types(graph: &Graph) -> Vec<NoLowering> {
+    let foreign = |v: ValueId| graph.ty(v).element != ElementType::F16;
+    let inputs = graph.inputs.iter().filter(|&&v| foreign(v));
+    let mut refused: Vec<NoLowering> = inputs
+        .map(|&v| NoLowering {
+            location: String::new(),
+            message: format!(
+                "argument of type {}: tiles compute in f16, no lowering for {}",
+                graph.ty(v),
+                graph.ty(v).element
+            ),
+        })
+        .collect();
+    let computed = |op: &&Op| !host(graph, op.result);
+    let touches = |op: &&Op| op.operands.iter().chain([&op.result]).any(|&v| foreign(v));
+    let returned = |op: &&Op| graph.outputs.contains(&op.result) && foreign(op.result);
+    if refused.is_empty()
+        && !graph.ops.iter().filter(computed).any(|op| touches(&op))
+        && !graph.ops.iter().any(|op| returned(&op))
+    {
+        return refused;
+    }
+    for (i, op) in graph.ops.iter().enumerate() {
+        if (computed(&op) || returned(&op))
+            && let Some(message) = refusal(graph, i)
+        {
+            let location = op.location.clone();
+            refused.push(NoLowering { location, message });
+        }
+    }
+    refused
+}
+
 /// Why an operator cannot be lowered, `None` when it can.
 fn refusal(graph: &Graph, op: usize) -> Option<String> {
     let op = &graph.ops[op];
@@ -275,22 +303,41 @@ fn refusal(graph: &Graph, op: usize) -> Option<String> {
         ));
     }
     match &op.kind {
+        OpKind::Matmul
+            if host(graph, op.operands[1]) && graph.ty(op.operands[1]).shape.len() == 2 =>
+        {
+            None
+        }
         OpKind::Matmul => Some(format!(
             "'nn.matmul' of {} and {} has no lowering: the right operand must be a parameter or \
              constant of rank 2",
             graph.ty(op.operands[0]),
             graph.ty(op.operands[1])
         )),
-        OpKind::Linear { .. } => op.operands[1..]
-            .iter()
-            .find(|&&v| !host(graph, v))
-            .map(|&v| {
-                format!(
+        OpKind::Linear { .. } => {
+            let computed = op.operands[1..].iter().find(|&&v| !host(graph, v));
+            let rows = |v: ValueId| graph.ty(v).matrix().rows;
+            if let Some(&v) = computed {
+                Some(format!(
                     "'nn.linear' with a computed {} has no lowering: weight and bias must be \
-                 parameters or constants",
+                     parameters or constants",
                     graph.ty(v)
-                )
-            }),
+                ))
+            } else if graph.ty(op.operands[1]).shape.len() != 2 {
+                Some(format!(
+                    "'nn.linear' with a weight of {} has no lowering: the weight must have rank 2",
+                    graph.ty(op.operands[1])
+                ))
+            } else {
+                op.operands.get(2).filter(|&&v| rows(v) != 1).map(|&v| {
+                    format!(
+                        "'nn.linear' with a bias of {} has no lowering: a bias is one row, add \
+                         other tensors by 'nn.add'",
+                        graph.ty(v)
+                    )
+                })
+            }
+        }
         OpKind::Binary(_) | OpKind::Relu => {
             if plans::elementwise_kernel(&op.kind).is_none() {
                 return Some(format!(
