@@ -6,7 +6,7 @@
 //! to rows on the destination tiles. Parts that do nothing are left out. Equal pieces for several
 //! tiles become one multicast transfer.
 
-use crate::select_operators::plans::same_places;
+use crate::select_operators::plans::{COPY_KERNEL as COPY, same_places};
 use ipu_program::kernels::Kernels;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Shard};
 use ipu_program::tile::{Buffer, BufferId, Compute, Copy, Step, TileProgram, Transfer};
@@ -28,8 +28,6 @@ pub struct ConvertError {
     /// Reason.
     pub why: String,
 }
-
-const COPY: &str = "copy_blocks";
 
 /// Lowers all rearrangements of a program.
 ///

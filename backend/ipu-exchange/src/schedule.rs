@@ -100,8 +100,20 @@ struct Tile {
     /// Events S and S + 1 of own sends, closed to controls.
     closed: BTreeSet<u32>,
     events: Vec<Event>,
-    receives: Vec<(u32, u32, u32)>,
+    receives: Vec<Receive>,
     horizon: u32,
+}
+
+/// A message that a tile receives.
+struct Receive {
+    /// First event of its mux window.
+    start: u32,
+    words: u32,
+    source: u32,
+    /// Event of its pointer.
+    pointer: u32,
+    buffer: BufferId,
+    offset: u32,
 }
 
 impl Tile {
@@ -352,9 +364,11 @@ fn place(target: &Target, tiles: &mut [Tile], m: &Message) {
         tile.starts.insert(x);
         tile.ends.insert(x + n);
         tile.pointers.insert(p);
-        tile.receives.push((x, n, source));
-        tile.events.push(Event::Pointer {
-            at: p,
+        tile.receives.push(Receive {
+            start: x,
+            words: n,
+            source,
+            pointer: p,
             buffer,
             offset,
         });
@@ -362,19 +376,33 @@ fn place(target: &Target, tiles: &mut [Tile], m: &Message) {
     }
 }
 
-/// Adds the mux settings: the source at the start of each window, neutral at its end unless the
-/// next window starts there.
+/// Adds the controls: the source at the start of each mux window, neutral at its end. A window
+/// that continues the one before needs no setting for the same source and no pointer for the
+/// address at which that one ends.
 fn finish(mut tile: Tile) -> Row {
-    tile.receives.sort_unstable();
-    for (i, &(x, n, source)) in tile.receives.iter().enumerate() {
-        tile.events.push(Event::Mux {
-            at: x,
-            source: Some(source),
-        });
-        if tile.receives.get(i + 1).is_none_or(|next| next.0 != x + n) {
+    tile.receives.sort_by_key(|r| r.start);
+    for (i, r) in tile.receives.iter().enumerate() {
+        let before = i.checked_sub(1).map(|i| &tile.receives[i]);
+        let next = tile.receives.get(i + 1);
+        let continues = before.filter(|b| b.start + b.words == r.start);
+        if continues.is_none_or(|b| b.source != r.source) {
             tile.events.push(Event::Mux {
-                at: x + n,
+                at: r.start,
+                source: Some(r.source),
+            });
+        }
+        if next.is_none_or(|next| next.start != r.start + r.words) {
+            tile.events.push(Event::Mux {
+                at: r.start + r.words,
                 source: None,
+            });
+        }
+        // The pointer advances with the words, whatever time passes between windows.
+        if before.is_none_or(|b| (b.buffer, b.offset + 4 * b.words) != (r.buffer, r.offset)) {
+            tile.events.push(Event::Pointer {
+                at: r.pointer,
+                buffer: r.buffer,
+                offset: r.offset,
             });
         }
     }

@@ -1,5 +1,7 @@
 //! Random phases: scheduled, encoded, and read back by the independent checker.
 
+#![allow(clippy::unwrap_used)] // a test may fail
+
 use ipu_exchange::check::{AbsoluteTransfer, CheckError, EncodedRow, check};
 use ipu_exchange::row::{Instruction, instructions};
 use ipu_exchange::schedule::{ScheduleError, schedule};
@@ -21,7 +23,7 @@ fn encode(i: Instruction) -> u32 {
             0x7800_0000 | (n - 1) << 21 | address(b, o) << 3 | u32::from(d)
         }
         Instruction::SendOffset(n, d) => {
-            0x7000_0000 | (n - 1 & 63) << 21 | (n - 1 >> 6) << 14 | u32::from(d)
+            0x7000_0000 | (((n - 1) & 63) << 21) | (((n - 1) >> 6) << 14) | u32::from(d)
         }
         Instruction::SendMux(n, v) => 0x7010_0000 | (n - 1) << 21 | v,
         Instruction::SendPointer(n, b, o) => 0x7010_0000 | (n - 1) << 21 | 2 << 18 | address(b, o),

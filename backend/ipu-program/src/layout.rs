@@ -274,7 +274,7 @@ mod tests {
             for r in 0..s.padded_rows() {
                 for c in 0..s.padded_columns() {
                     let o = s.offset(r, c);
-                    prop_assert!(o % element.bytes() == 0 && o + element.bytes() <= s.bytes());
+                    prop_assert!(o.is_multiple_of(element.bytes()) && o + element.bytes() <= s.bytes());
                     prop_assert!(seen.insert(o));
                 }
             }

@@ -168,7 +168,7 @@ fn plan(
                 .iter()
                 .zip(&c.plan.operands)
                 .filter_map(|(v, to)| Some((graph.ty(*v), layouts.get(v)?, to)))
-                .map(|(ty, from, to)| plans::exchange(machine.target, from, to, ty))
+                .map(|(ty, from, to)| plans::exchange(machine, from, to, ty))
                 .sum();
         }
         let key = |c: &Candidate| {
@@ -195,6 +195,16 @@ fn plan(
     }
     if !refused.is_empty() {
         return Err(SelectError::NoLowering(refused));
+    }
+    // Results leave in rows, where they are.
+    for &v in &graph.outputs {
+        if let Some(from) = layouts.get(&v) {
+            let to = Layout {
+                order: ElementOrder::Rows,
+                ..from.clone()
+            };
+            total += plans::exchange(machine, from, &to, graph.ty(v));
+        }
     }
     for (v, layout) in layouts {
         graph.values[v.0 as usize].layout = Some(layout);

@@ -7,6 +7,9 @@ use ipu_program::plan::{Family, Plan};
 use ipu_program::types::{ElementType, Matrix, TensorType};
 use ipu_target::Target;
 
+/// The kernel that copies blocks of 16 columns.
+pub const COPY_KERNEL: &str = "copy_blocks";
+
 /// Which element types of partial sums a plan may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partials {
@@ -191,22 +194,18 @@ fn gemm(
         columns,
     } = grid;
     let kernel = machine.kernels.get(&gemm_kernel(partials, bias, act))?;
-    let row_split = Split {
-        parts: gm,
-        block: rows,
-        stride: gn,
+    let split = |parts, block, stride| Split {
+        parts,
+        block,
+        stride: if parts > 1 { stride } else { 0 },
     };
-    let column_split = Split {
-        parts: gn,
-        block: columns,
-        stride: 1,
-    };
+    let (row_split, column_split) = (split(gm, rows, gn), split(gn, columns, 1));
     let narrow = partials == ElementType::F16;
     let x = Layout {
         rows: row_split,
         columns: Split::whole(k),
         copies: gn,
-        copy_stride: 1,
+        copy_stride: u32::from(gn > 1),
         first_tile: 0,
         order: ElementOrder::Panels,
         memory: MemoryClass::Any,
@@ -215,7 +214,7 @@ fn gemm(
         rows: Split::whole(k),
         columns: column_split,
         copies: gm,
-        copy_stride: gn,
+        copy_stride: if gm > 1 { gn } else { 0 },
         first_tile: 0,
         order: if narrow {
             ElementOrder::Weights16
@@ -338,15 +337,51 @@ pub fn same_places(a: &Layout, b: &Layout) -> bool {
     }
 }
 
-/// Estimated cycles to bring a tensor from one layout to another: one phase in which the fullest
-/// tile receives its shard after the route latency of a middle row.
-pub fn exchange(target: &Target, from: &Layout, to: &Layout, ty: &TensorType) -> u64 {
+/// Estimated cycles of copying a shard's blocks of 16 columns on its tile.
+fn local_copy(machine: &Machine<'_>, rows: u32, columns: u32) -> u64 {
+    let Some(kernel) = machine.kernels.get(COPY_KERNEL) else {
+        return 0;
+    };
+    let word = |name: &str| match name {
+        "rows_each" => rows / 6,
+        "rows_extra" => rows % 6,
+        "panels" => columns.div_ceil(PANEL),
+        _ => 0,
+    };
+    let words: Vec<u32> = kernel.words.iter().map(|w| word(w)).collect();
+    machine.kernels.cycles(kernel, &words)
+}
+
+/// Estimated cycles to bring a tensor from one layout to another: packing into panels where it
+/// is in rows, one phase in which the fullest tile receives its shard after the route latency of
+/// a middle row, the copy of what a tile has itself, unpacking where rows are wanted.
+pub fn exchange(machine: &Machine<'_>, from: &Layout, to: &Layout, ty: &TensorType) -> u64 {
     if same_places(from, to) {
         return 0;
     }
+    let target = machine.target;
+    let copy = |rows: u32, columns: u32| local_copy(machine, rows, columns);
+    let panels = |l: &Layout| Layout {
+        order: ElementOrder::Panels,
+        ..l.clone()
+    };
+    if same_places(&panels(from), &panels(to)) {
+        return copy(from.rows.block, from.columns.block);
+    }
+    let mut cycles = 0;
+    if from.order == ElementOrder::Rows {
+        cycles += copy(from.rows.block, from.columns.block);
+    }
+    if to.order == ElementOrder::Rows {
+        cycles += copy(to.rows.block, to.columns.block);
+    }
+    if from.first_tile < to.tile_end() && to.first_tile < from.tile_end() {
+        let rows = from.rows.block.min(to.rows.block);
+        cycles += copy(rows, from.columns.block.min(to.columns.block));
+    }
     let words = to.storage(ty.element).bytes() / 4;
     let route = target.first_write_after_mux + target.physical_rows + target.receive_guard;
-    u64::from(target.internal_sync_cycles + route + words)
+    cycles + u64::from(target.internal_sync_cycles + route + words)
 }
 
 #[cfg(test)]

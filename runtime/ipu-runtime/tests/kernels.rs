@@ -1,5 +1,5 @@
 //! Every kernel of the registry, executed by the simulator and by the tile interpreter: the same
-//! bits.
+//! bits, in the cycles that its law says.
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of a test
 
 use half::f16;
@@ -120,16 +120,17 @@ fn random(ty: &TensorType, seed: u32) -> HostArray {
     let values = (0..ty.elements() as u32)
         .map(|i| {
             let h = (i.wrapping_add(seed)).wrapping_mul(0x9e37_79b1);
-            let h = (h ^ h >> 15).wrapping_mul(0x85eb_ca77);
-            let h = h ^ h >> 13;
+            let h = (h ^ (h >> 15)).wrapping_mul(0x85eb_ca77);
+            let h = h ^ (h >> 13);
             // Exponents 2^-8 to 2^7.
-            f16::from_bits((h & 0x83ff | (7 + (h >> 16 & 15)) << 10) as u16).to_f32()
+            f16::from_bits(((h & 0x83ff) | ((7 + ((h >> 16) & 15)) << 10)) as u16).to_f32()
         })
         .collect();
     HostArray::new(ty.clone(), values).unwrap()
 }
 
-fn simulate(program: &TileProgram, kernel: &Kernel, parameters: &Parameters) -> HostArray {
+/// The result, and the cycles from the call to the instruction after it.
+fn simulate(program: &TileProgram, kernel: &Kernel, parameters: &Parameters) -> (HostArray, u64) {
     let target = Target::ipu21();
     let device = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../device");
     let source = std::fs::read_to_string(device.join(&kernel.source)).unwrap();
@@ -178,21 +179,25 @@ fn simulate(program: &TileProgram, kernel: &Kernel, parameters: &Parameters) -> 
     }
     chip.start(0, image.symbols["main"]).unwrap();
     let stop = chip.run(10_000_000).unwrap_or_else(|e| panic!("{e}"));
-    assert!(matches!(stop, Stop::Halted { .. }));
+    let Stop::Halted { cycle } = stop else {
+        panic!("{stop:?}")
+    };
     let out = out.unwrap();
-    unpack(&out.ty, &out.layout, |tile, storage| {
+    let result = unpack(&out.ty, &out.layout, |tile, storage| {
         Ok::<_, HostError>(
             chip.read(tile, out.address.unwrap(), storage.bytes() as usize)
                 .unwrap(),
         )
     })
-    .unwrap()
+    .unwrap();
+    // The call follows one instruction.
+    (result, cycle - 1)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(12) })]
     #[test]
-    fn simulator_and_interpreter_agree(m in 1u32..20, k in 1u32..70, n in 1u32..50, seed: u32) {
+    fn simulator_interpreter_and_law_agree(m in 1u32..40, k in 1u32..70, n in 1u32..50, seed: u32) {
         let size = Size { m, k, n };
         for (name, kernel) in &Kernels::builtin().kernels {
             let program = program(name, kernel, size);
@@ -205,7 +210,13 @@ proptest! {
                     _ => None,
                 })
                 .collect();
-            let simulated = simulate(&program, kernel, &parameters);
+            let (simulated, cycles) = simulate(&program, kernel, &parameters);
+            let words: Vec<u32> = kernel.words.iter().map(|w| word(w, size)).collect();
+            let law = Kernels::builtin().cycles(kernel, &words);
+            prop_assert!(
+                law.abs_diff(cycles) <= 12.max(cycles * 3 / 100),
+                "{} {:?}: law {} cycles, simulated {}", name, size, law, cycles
+            );
             let mut interpreter = Interpreter::new(&program, Kernels::builtin(), Fill::Zeros);
             interpreter.initialize(&parameters).unwrap();
             let interpreted = interpreter.run(&[]).unwrap().remove(0);

@@ -199,11 +199,10 @@ fn unit_of(format: &Format) -> Unit {
         | O::Swap8
         | O::Setzi => Unit::AuxInteger,
         opcode => {
-            const NAMES: [&str; 9] = [
-                "amp", "slic", "acc", "mac", "gina", "aop", "axpy", "mix", "stacc",
-            ];
+            const NAMES: [&str; 8] = ["slic", "acc", "mac", "gina", "aop", "axpy", "mix", "stacc"];
             let name = opcode.mnemonic();
-            if NAMES.iter().any(|n| name.contains(n)) {
+            let amp = name.ends_with("amp") && !name.ends_with("clamp");
+            if amp || NAMES.iter().any(|n| name.contains(n)) {
                 Unit::Accumulator
             } else {
                 Unit::Float
