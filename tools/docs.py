@@ -88,7 +88,7 @@ def run(script: str, folder: Path, path: str) -> tuple[int, list[str]]:
         )
     except subprocess.TimeoutExpired:
         return 124, [f"no end after {SECONDS} s"]
-    return done.returncode, done.stdout.decode("utf-8", "replace").splitlines()
+    return done.returncode, done.stdout.decode("utf-8", "replace").rstrip().splitlines()
 
 
 def run_page(page: Path, path: str, write: bool) -> tuple[int, int, int]:
