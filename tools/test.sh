@@ -43,7 +43,7 @@ check clippy none cargo clippy --locked --workspace --all-targets -- -D warnings
 # The lit tests and the documentation run the tools from the target folder.
 if check build none cargo build --locked --workspace --all-targets; then
   if cargo nextest --version > /dev/null 2>&1; then
-    check tests tests cargo nextest run --locked --workspace --no-fail-fast
+    check tests tests cargo nextest run --locked --workspace --no-fail-fast --status-level fail
     check doctests tests cargo test --locked --workspace --doc --no-fail-fast
   else
     check tests tests cargo test --locked --workspace --no-fail-fast
