@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""Keeps the documentation true.
+
+  docs.py run [--write] [PAGE...]   runs the commands of README.md, CONTRIBUTING.md and docs/
+  docs.py reference [--write]       compares docs/reference with what the tools say
+
+With --write, differences are written into the pages instead of being reported.
+
+In a page, a ```sh block is a script that must succeed. In a ```console block, `$ ` starts a command,
+which goes on after a backslash and on lines with `> `; what follows is its output: a line `...` stands for any lines, `...` within a line for any text,
+and times such as `0.123 s` are not compared. A comment <!-- not run: REASON --> on the line before
+a block excepts it. The blocks of a page run in order, in a folder of their own that shows the
+repository, with the built tools in PATH.
+"""
+
+import argparse
+import difflib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LLVM = os.environ.get("MLIR_SYS_220_PREFIX", "/usr/lib/llvm-22")
+SECONDS = 600
+FENCE = re.compile(r"^```(sh|console)\s*$")
+EXCEPTED = re.compile(r"^<!-- not run: (.+) -->$")
+TIME = re.compile(r"\s+\d+(\.\d+)? s\b")
+
+
+def tools() -> Path:
+    """The folder of the built tools."""
+    command = ["cargo", "metadata", "--format-version=1", "--no-deps", "--offline"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    folder = Path(json.loads(found)["target_directory"]) / "debug"
+    for tool in ("ipu-opt", "ipu-run"):
+        if not (folder / tool).exists():
+            sys.exit(f"{folder / tool} is missing; cargo build --workspace --bins makes it")
+    return folder
+
+
+# Blocks of commands
+
+
+def split(lines: list[str]) -> list[tuple[int, str, list[str]]]:
+    """The commands of a console block: index of the line after the command, command, output."""
+    found, i = [], 0
+    while i < len(lines):
+        if not lines[i].startswith("$ "):
+            raise ValueError(f"output before the first command: {lines[i]}")
+        command = lines[i][2:]
+        i += 1
+        while i < len(lines) and (command.endswith("\\") or lines[i].startswith("> ")):
+            command += "\n" + lines[i].removeprefix("> ")
+            i += 1
+        start = i
+        while i < len(lines) and not lines[i].startswith("$ "):
+            i += 1
+        found.append((start, command, lines[start:i]))
+    return found
+
+
+def normal(line: str) -> str:
+    return TIME.sub(" T s", line.rstrip())
+
+
+def matches(want: list[str], got: list[str]) -> bool:
+    pattern = ""
+    for line in want:
+        if line.strip() == "...":
+            pattern += r"(?:.*\n)*?"
+        else:
+            pattern += ".*".join(re.escape(part) for part in normal(line).split("...")) + r"\n"
+    return re.fullmatch(pattern, "".join(normal(line) + "\n" for line in got)) is not None
+
+
+def run(script: str, folder: Path, path: str) -> tuple[int, list[str]]:
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    environment.update(PATH=path, TERM="dumb", CARGO_TERM_COLOR="never", LC_ALL="C.UTF-8")
+    try:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, timeout=SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return 124, [f"no end after {SECONDS} s"]
+    return done.returncode, done.stdout.decode("utf-8", "replace").rstrip().splitlines()
+
+
+def run_page(page: Path, path: str, write: bool) -> tuple[int, int, int]:
+    """Runs the blocks of a page; commands run, blocks excepted, failures."""
+    lines, out = page.read_text().splitlines(), []
+    commands = excepted = failures = 0
+    name = page.relative_to(ROOT)
+    with tempfile.TemporaryDirectory(prefix="ipu-docs-") as folder:
+        for entry in ROOT.iterdir():
+            if entry.name not in (".git", "target", "out"):
+                (Path(folder) / entry.name).symlink_to(entry)
+        i = 0
+        while i < len(lines):
+            out.append(lines[i])
+            kind = FENCE.match(lines[i])
+            i += 1
+            if not kind:
+                continue
+            first = i
+            while lines[i] != "```":
+                i += 1
+            block = lines[first:i]
+            if first >= 2 and EXCEPTED.match(lines[first - 2]):
+                excepted += 1
+                out += block
+                continue
+            if kind[1] == "sh":
+                commands += 1
+                status, got = run("\n".join(block), Path(folder), path)
+                if status:
+                    failures += 1
+                    print(f"{name}:{first + 1}: the block ends with status {status}:")
+                    print("\n".join("    " + line for line in got[-30:]))
+                out += block
+                continue
+            done = 0
+            for start, command, want in split(block):
+                commands += 1
+                status, got = run(command, Path(folder), path)
+                got = [line.rstrip() for line in got]
+                out += block[done:start]
+                done = start + len(want)
+                same = matches(want, got)
+                out += got if write and not same and status == 0 else want
+                if status or not (same or write):
+                    failures += 1
+                    print(f"{name}:{first + start}: `{command}` ends with status {status}; expected and found:")
+                    for line in difflib.unified_diff(want, got, lineterm="", n=1):
+                        print("    " + line)
+    if write and out != lines:
+        page.write_text("\n".join(out) + "\n")
+        print(f"{name}: rewritten")
+    return commands, excepted, failures
+
+
+def run_pages(pages: list[str], write: bool) -> bool:
+    path = f"{tools()}:{os.environ['PATH']}"
+    chosen = [Path(p).resolve() for p in pages] or [
+        ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")),
+    ]
+    commands = excepted = failures = 0
+    for page in chosen:
+        c, e, f = run_page(page, path, write)
+        commands, excepted, failures = commands + c, excepted + e, failures + f
+    print(f"{len(chosen)} pages: {commands} commands run, {failures} failed, {excepted} blocks excepted")
+    return failures == 0
+
+
+# Reference pages
+
+
+def dialect(name: str) -> str:
+    td = ROOT / "dialects" / "td"
+    command = [
+        f"{LLVM}/bin/mlir-tblgen", "-gen-dialect-doc", f"-dialect={name}",
+        f"-I{td}", f"-I{LLVM}/include", str(td / name / f"{name.capitalize()}.td"),
+    ]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    text = re.sub(r"^<!-- Autogenerated.*?-->\n\n?", "", text).replace("[TOC]\n\n", "")
+    # Traits and interfaces by their C++ names say nothing to a reader of IR.
+    text = re.sub(r"^(Traits|Interfaces|Effects): .*\n\n", "", text, flags=re.M)
+    text = re.sub(r"^(### .*) \(::\S+\)$", r"\1", text, flags=re.M)
+    return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
+
+
+def passes() -> str:
+    """Our passes by name, from the help of ipu-opt."""
+    tool = str(tools() / "ipu-opt")
+    ask = lambda flag: subprocess.run([tool, flag], capture_output=True, text=True, check=True).stdout
+    order = [line.split()[0] for line in ask("--list-passes").splitlines() if line.startswith("ipu-")]
+    found: dict[str, tuple[str, list[tuple[str, str]]]] = {}
+    current = None
+    for line in ask("--help").splitlines():
+        entry = re.match(r"^      --(\S+)\s+-   (.*)$", line)
+        option = re.match(r"^        --(\S+)\s+- (.*)$", line)
+        if entry:
+            current = entry[1] if entry[1] in order else None
+            if current:
+                found[current] = (entry[2], [])
+        elif option and current:
+            found[current][1].append((option[1], option[2]))
+        else:
+            current = None
+    text = "# Passes\n\nBy name; [architecture.md](../architecture.md) has the pipeline. " \
+        "The rest of `ipu-opt --list-passes` is MLIR's own.\n"
+    for name in order:
+        summary, options = found[name]
+        text += f"\n## `{name}`\n\n{summary}.\n"
+        if options:
+            text += "\n| option | meaning |\n|---|---|\n"
+            text += "".join(f"| `{o}` | {meaning} |\n" for o, meaning in options)
+    return text
+
+
+def flags() -> str:
+    text = subprocess.run([tools() / "ipu-run", "--help"], capture_output=True, text=True, check=True,
+                          env={**os.environ, "COLUMNS": "100"}).stdout
+    return f"# ipu-run\n\nUnderscores and dashes in flag names are the same.\n\n```text\n{text.rstrip()}\n```\n"
+
+
+def reference(write: bool) -> bool:
+    folder = ROOT / "docs" / "reference"
+    pages = {f"{d}.md": dialect(d) for d in ("nn", "ipu", "tile")}
+    pages |= {"passes.md": passes(), "ipu-run.md": flags()}
+    note = "<!-- Generated by `make docs`; `make test` compares it. -->\n\n"
+    different = 0
+    for name, text in pages.items():
+        page = folder / name
+        old = page.read_text() if page.exists() else ""
+        if old == note + text:
+            continue
+        different += 1
+        if write:
+            folder.mkdir(exist_ok=True)
+            page.write_text(note + text)
+        else:
+            print(f"docs/reference/{name} is out of date; `make docs` rewrites it:")
+            diff = difflib.unified_diff(old.splitlines(), (note + text).splitlines(), lineterm="", n=1)
+            print("\n".join("    " + line for line in list(diff)[:30]))
+    print(f"{len(pages)} reference pages, {different} {'rewritten' if write else 'out of date'}")
+    return write or different == 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["run", "reference"])
+    parser.add_argument("pages", nargs="*")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_intermixed_args()
+    if options.action == "reference":
+        return 0 if reference(options.write) else 1
+    return 0 if run_pages(options.pages, options.write) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
