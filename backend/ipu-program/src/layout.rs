@@ -195,7 +195,9 @@ pub struct ShardStorage {
 impl ShardStorage {
     /// Columns after padding to a multiple of 16.
     pub fn padded_columns(&self) -> u32 {
-        self.columns.next_multiple_of(PANEL)
+        self.columns
+            .checked_next_multiple_of(PANEL)
+            .unwrap_or(u32::MAX)
     }
 
     /// Rows after padding: weights are padded to blocks of 16 of K.
@@ -206,9 +208,11 @@ impl ShardStorage {
         }
     }
 
-    /// Bytes of the shard, padding included.
+    /// Bytes of the shard, padding included; `u32::MAX` if they are more than that.
     pub fn bytes(&self) -> u32 {
-        self.padded_rows() * self.padded_columns() * self.element.bytes()
+        let elements = u64::from(self.padded_rows()) * u64::from(self.padded_columns());
+        let bytes = elements.saturating_mul(u64::from(self.element.bytes()));
+        u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
     /// Bytes from a row to the next (within a panel for `Panels`; not defined for weights).

@@ -149,6 +149,22 @@ fn plan(
                 }
             },
         };
+        // What no tile can hold is no plan; addresses stay within 32 bits from here on.
+        let memory = u64::from(machine.target.memory_end - machine.target.memory_base);
+        let smallest = candidates.iter().map(|c| c.bytes).min();
+        candidates.retain(|c| c.bytes <= memory);
+        if let (true, Some(needed)) = (candidates.is_empty(), smallest) {
+            refused.push(NoLowering {
+                location: op.location.clone(),
+                message: format!(
+                    "the model does not fit: every plan of 'nn.{}' on {} tiles needs {needed} bytes \
+                     or more on a tile, which has {memory}; use more tiles",
+                    op.kind.name(),
+                    machine.tiles
+                ),
+            });
+            continue;
+        }
         let count = candidates.len() as u32;
         for c in &mut candidates {
             c.plan.candidates = count;
