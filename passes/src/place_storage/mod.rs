@@ -147,7 +147,11 @@ pub fn place_storage(
         .enumerate()
         .map(|(i, b)| Item {
             id: BufferId(i as u32),
-            bytes: (b.bytes() + b.tail).next_multiple_of(8),
+            bytes: b
+                .bytes()
+                .saturating_add(b.tail)
+                .checked_next_multiple_of(8)
+                .unwrap_or(u32::MAX),
             align: b.align.max(8),
             class: b.class(),
             tiles: b
