@@ -6,9 +6,7 @@
 
 use std::fmt;
 
-use crate::codec::{
-    COISSUE_BIT, Decoded, Instruction, check_bundle, decode, decode_instruction,
-};
+use crate::codec::{COISSUE_BIT, Decoded, Instruction, check_bundle, decode, decode_instruction};
 
 /// What stands at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,13 +94,17 @@ mod tests {
     fn every_word_has_its_place() {
         let words = [
             0x44203011, // add
-            0xc4203011, 0xc4506041, // two main instructions
-            0x99e00000, 0x9ad00000, // nop, fnop
-            0xffff_fffe, 0xc4203011, // sendpicp
+            0xc4203011,
+            0xc4506041, // two main instructions
+            0x99e00000,
+            0x9ad00000, // nop, fnop
+            0xffff_fffe,
+            0xc4203011,  // sendpicp
             0x0fff_ffff, // not defined
-            0xc4203011, // half a bundle
+            0xc4203011,  // half a bundle
         ];
-        let found: Vec<(usize, String)> = items(&words).map(|(at, i)| (at, i.to_string())).collect();
+        let found: Vec<(usize, String)> =
+            items(&words).map(|(at, i)| (at, i.to_string())).collect();
         assert_eq!(found[0], (0, "add $m1, $m2, $m3".to_string()));
         assert_eq!(
             found[1],

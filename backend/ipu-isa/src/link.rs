@@ -78,7 +78,11 @@ impl Image {
                 }
             }
         }
-        let mut rest = symbols.iter().zip(&inside).filter(|(_, seen)| !**seen).peekable();
+        let mut rest = symbols
+            .iter()
+            .zip(&inside)
+            .filter(|(_, seen)| !**seen)
+            .peekable();
         if rest.peek().is_some() {
             out.push_str("\nabsolute\n");
             for ((value, name), _) in rest {
@@ -264,7 +268,9 @@ impl Linker {
                 && !addresses.contains_key(&id)
             {
                 let (object, name) = (object.name.clone(), section.name.clone());
-                image.dropped.push((object, name, section.data.len() as u32));
+                image
+                    .dropped
+                    .push((object, name, section.data.len() as u32));
             }
         }
         self.symbols(&addresses, &names, &mut image, &mut errors);
@@ -360,11 +366,7 @@ impl Linker {
         }
     }
 
-    fn entry(
-        &self,
-        name: &str,
-        names: &Names<'_>,
-    ) -> Result<Meaning, LinkError> {
+    fn entry(&self, name: &str, names: &Names<'_>) -> Result<Meaning, LinkError> {
         if let Some((meaning, ..)) = names.get(name) {
             return Ok(*meaning);
         }

@@ -108,7 +108,9 @@ fn triple(text: &str) -> Result<String, String> {
     if matches!(arch, "colossus" | "ipu" | "") {
         Ok(text.to_string())
     } else {
-        Err(format!("unable to get a target for `{text}`; the chip's is colossus-graphcore-elf"))
+        Err(format!(
+            "unable to get a target for `{text}`; the chip's is colossus-graphcore-elf"
+        ))
     }
 }
 
@@ -130,9 +132,9 @@ fn feature(text: &str) -> Result<Feature, String> {
     match on {
         "supervisor" => Ok(Feature::Mode(Mode::Supervisor)),
         "worker" => Ok(Feature::Mode(Mode::Worker)),
-        _ => cpu(on).map(Feature::Arch).map_err(|_| {
-            "expected +ipu1, +ipu2, +ipu21, +supervisor or +worker".to_string()
-        }),
+        _ => cpu(on)
+            .map(Feature::Arch)
+            .map_err(|_| "expected +ipu1, +ipu2, +ipu21, +supervisor or +worker".to_string()),
     }
 }
 
@@ -142,7 +144,10 @@ fn definition(text: &str) -> Result<(String, i64), String> {
         Some(rest) => (true, rest),
         None => (false, value),
     };
-    let number = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+    let number = match digits
+        .strip_prefix("0x")
+        .or_else(|| digits.strip_prefix("0X"))
+    {
         Some(hex) => i64::from_str_radix(hex, 16),
         None => digits.parse(),
     };
@@ -152,9 +157,26 @@ fn definition(text: &str) -> Result<(String, i64), String> {
 
 /// Options that llvm-mc writes with one dash.
 const LONG: &[&str] = &[
-    "assemble", "disassemble", "triple", "mcpu", "mattr", "show-encoding", "show-inst", "filetype",
-    "output-asm-variant", "defsym", "version", "help", "preprocess", "cpp", "byte-targets",
-    "gnu-expressions", "max-errors", "fatal-warnings", "no-warn", "emit-header",
+    "assemble",
+    "disassemble",
+    "triple",
+    "mcpu",
+    "mattr",
+    "show-encoding",
+    "show-inst",
+    "filetype",
+    "output-asm-variant",
+    "defsym",
+    "version",
+    "help",
+    "preprocess",
+    "cpp",
+    "byte-targets",
+    "gnu-expressions",
+    "max-errors",
+    "fatal-warnings",
+    "no-warn",
+    "emit-header",
 ];
 
 /// Gives long options with one dash their second one.

@@ -32,7 +32,10 @@ fn read(text: &str, error: &mut dyn FnMut((usize, usize), &str)) -> Vec<Run> {
             let rest = &code[at..];
             let end = rest.find(|c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']'));
             let token = &rest[..end.unwrap_or(rest.len())];
-            let value = match token.strip_prefix("0x").or_else(|| token.strip_prefix("0X")) {
+            let value = match token
+                .strip_prefix("0x")
+                .or_else(|| token.strip_prefix("0X"))
+            {
                 Some(hex) => u8::from_str_radix(hex, 16),
                 None => token.parse(),
             };
@@ -98,7 +101,11 @@ pub fn run(cli: &Cli, name: &str, text: &str, out: &mut String) -> bool {
             output::code(cli, &parts, own, &[], &item.decoded(), out);
         }
         for (place, why) in skipped {
-            message("warning", place, &format!("potentially undefined instruction encoding: {why}"));
+            message(
+                "warning",
+                place,
+                &format!("potentially undefined instruction encoding: {why}"),
+            );
         }
         if !run.bytes.len().is_multiple_of(4) {
             let at = run.bytes.len() / 4;

@@ -50,13 +50,28 @@ pub fn text(target: &Target) -> String {
         for field in csr.fields {
             let field_name = format!("{name}__{}", field.name);
             let mask = (1u64 << field.bits) - 1;
-            define(&mut out, &format!("{field_name}__SHIFT"), &field.low.to_string());
-            define(&mut out, &format!("{field_name}__SIZE"), &field.bits.to_string());
-            define(&mut out, &format!("{field_name}__MASK"), &format!("{mask:#x}"));
+            define(
+                &mut out,
+                &format!("{field_name}__SHIFT"),
+                &field.low.to_string(),
+            );
+            define(
+                &mut out,
+                &format!("{field_name}__SIZE"),
+                &field.bits.to_string(),
+            );
+            define(
+                &mut out,
+                &format!("{field_name}__MASK"),
+                &format!("{mask:#x}"),
+            );
         }
     }
     section(&mut out, "Rounding modes: FP_CTL.RND and f32int");
-    for (at, mode) in ["EVEN", "POSINF", "NEGINF", "ZERO", "AWAY"].iter().enumerate() {
+    for (at, mode) in ["EVEN", "POSINF", "NEGINF", "ZERO", "AWAY"]
+        .iter()
+        .enumerate()
+    {
         define(&mut out, &format!("TFPU_ROUND_{mode}"), &at.to_string());
     }
     section(&mut out, "Registers with a use, without their `$`");
@@ -66,7 +81,11 @@ pub fn text(target: &Target) -> String {
             1 => format!("{letter}{first}"),
             _ => format!("{letter}{first}:{}", first + count - 1),
         };
-        define(&mut out, &format!("IPU_REG_{}", name.to_ascii_uppercase()), &value);
+        define(
+            &mut out,
+            &format!("IPU_REG_{}", name.to_ascii_uppercase()),
+            &value,
+        );
     }
     section(&mut out, "Contexts");
     define(&mut out, "CTXT_WORKERS", &target.workers.to_string());
@@ -86,7 +105,10 @@ pub fn text(target: &Target) -> String {
         ("TMEM_REGION1_BASE", target.region1_base),
         ("TMEM_REGION1_BASE_ADDR", target.region1_base),
         ("TMEM_REGION1_SIZE", region1),
-        ("TMEM_REGION1_INTERLEAVED_ELEMSIZE", target.interleaved_element_bytes),
+        (
+            "TMEM_REGION1_INTERLEAVED_ELEMSIZE",
+            target.interleaved_element_bytes,
+        ),
     ] {
         define(&mut out, name, &format!("{value:#x}"));
     }
@@ -109,7 +131,10 @@ pub fn text(target: &Target) -> String {
     ] {
         define(&mut out, &format!("SYNCZONE_{name}"), &zone.to_string());
     }
-    section(&mut out, "Flags of AMP, SLIC, transposition and accumulator groups");
+    section(
+        &mut out,
+        "Flags of AMP, SLIC, transposition and accumulator groups",
+    );
     for (name, constant) in target.constants() {
         if constant.1 == "flag" {
             let note = match constant.2 {
@@ -147,6 +172,9 @@ mod tests {
         let mut other = include_str!("../../../backend/ipu-target/target.ron").to_string();
         other = other.replace("\"TAMP_F16V4_E4_P1\": (1,", "\"TAMP_F16V4_E4_P1\": (9,");
         let text = text(&Target::from_ron(&other).unwrap());
-        assert!(text.contains("TAMP_F16V4_E4_P1                         9 "), "{text}");
+        assert!(
+            text.contains("TAMP_F16V4_E4_P1                         9 "),
+            "{text}"
+        );
     }
 }

@@ -34,7 +34,8 @@ fn main() -> ExitCode {
 fn input(cli: &Cli) -> Result<(String, Vec<u8>)> {
     match &cli.input {
         Some(path) if path.as_os_str() != "-" => {
-            let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let bytes =
+                fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
             Ok((path.display().to_string(), bytes))
         }
         _ => {

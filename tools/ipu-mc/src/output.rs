@@ -128,7 +128,13 @@ pub fn code(
 }
 
 fn kind_name(fixup: &Fixup) -> String {
-    fixup.kind.modifier().trim_start_matches("abs").replace('@', "_").trim_matches('_').to_string()
+    fixup
+        .kind
+        .modifier()
+        .trim_start_matches("abs")
+        .replace('@', "_")
+        .trim_matches('_')
+        .to_string()
 }
 
 /// All statements of a run.

@@ -45,7 +45,9 @@ impl State<'_> {
     pub(super) fn data_directive(&mut self, name: &str, c: &mut Cursor<'_>) -> Result<bool> {
         match name {
             ".byte" | ".1byte" => self.data(c, RelocKind::Abs8)?,
-            ".half" | ".short" | ".hword" | ".2byte" | ".value" => self.data(c, RelocKind::Abs16)?,
+            ".half" | ".short" | ".hword" | ".2byte" | ".value" => {
+                self.data(c, RelocKind::Abs16)?
+            }
             ".long" | ".word" | ".int" | ".4byte" | ".word2" => self.data(c, RelocKind::Abs32)?,
             ".quad" | ".8byte" | ".xword" => self.data(c, RelocKind::Abs64)?,
             ".octa" => self.octa(c)?,

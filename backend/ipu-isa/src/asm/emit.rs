@@ -10,10 +10,10 @@ use super::error::{AsmErrorKind, Loc};
 use super::expr::Expr;
 use super::listing::Event;
 use super::operand::{Arg, parse_args};
-use crate::csr::CsrSpace;
 use super::sections::{Pending, Slot};
 use super::select::{Written, load_constant, written};
 use super::state::{Policy, Result, State};
+use crate::csr::CsrSpace;
 
 #[derive(Debug)]
 pub(super) struct OpenBundle {

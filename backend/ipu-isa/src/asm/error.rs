@@ -254,11 +254,17 @@ const MAX_QUOTE: usize = 240;
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (file, line, column) = (&self.file, self.line, self.column);
-        write!(f, "{file}:{line}:{column}: {}: {}", self.severity, self.kind)?;
+        write!(
+            f,
+            "{file}:{line}:{column}: {}: {}",
+            self.severity, self.kind
+        )?;
         let text = self.source_line.trim_end();
         if !text.is_empty() && text.len() <= MAX_QUOTE {
             // Tabs stay, so that the caret stands below its column.
-            let before = text.get(..column.saturating_sub(1) as usize).unwrap_or(text);
+            let before = text
+                .get(..column.saturating_sub(1) as usize)
+                .unwrap_or(text);
             let blank: String = before
                 .chars()
                 .map(|c| if c == '\t' { c } else { ' ' })

@@ -217,7 +217,9 @@ impl Macro {
         let mut body = Vec::with_capacity(self.body.len());
         for line in &self.body {
             let text = line.text.trim_start();
-            let local = text.get(..6).is_some_and(|w| w.eq_ignore_ascii_case("local "));
+            let local = text
+                .get(..6)
+                .is_some_and(|w| w.eq_ignore_ascii_case("local "));
             if local && bindings.len() < 4096 {
                 for name in split_values(&text[6..]) {
                     let unique = format!(".LL{}.{}", call.count, bindings.len());

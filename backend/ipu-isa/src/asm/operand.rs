@@ -148,10 +148,7 @@ fn parse_one(c: &mut Cursor<'_>, scope: &dyn Scope) -> Result<Arg> {
 }
 
 /// An expression with the way to hold its address: `x`, `x@abs18@s2` or `%abs18@s2(x)`.
-pub(crate) fn modifier(
-    c: &mut Cursor<'_>,
-    scope: &dyn Scope,
-) -> Result<(Expr, Option<RelocKind>)> {
+pub(crate) fn modifier(c: &mut Cursor<'_>, scope: &dyn Scope) -> Result<(Expr, Option<RelocKind>)> {
     let name = |c: &mut Cursor<'_>| {
         let text = c.take_while(|c| matches!(c, '@' | '_') || c.is_ascii_alphanumeric());
         RelocKind::from_modifier(text)

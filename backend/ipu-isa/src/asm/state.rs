@@ -208,9 +208,10 @@ impl<'a> State<'a> {
             call = at.call;
         }
         let raw = self.sources.raw.get(loc.raw as usize);
-        let expanded = self.text.as_ref().filter(|_| {
-            loc.call != 0 && (loc.raw, loc.call) == (self.loc.raw, self.loc.call)
-        });
+        let expanded = self
+            .text
+            .as_ref()
+            .filter(|_| loc.call != 0 && (loc.raw, loc.call) == (self.loc.raw, self.loc.call));
         let source_line = match (expanded, raw) {
             (Some(text), _) => text.to_string(),
             (None, Some(raw)) => raw.to_string(),

@@ -93,7 +93,9 @@ pub fn read_object(name: &str, bytes: &[u8]) -> Result<Object, ElfError> {
     }
     let e = LittleEndian;
     let table = header.sections(e, bytes).map_err(malformed)?;
-    let symbols = table.symbols(e, bytes, elf::SHT_SYMTAB).map_err(malformed)?;
+    let symbols = table
+        .symbols(e, bytes, elf::SHT_SYMTAB)
+        .map_err(malformed)?;
     let mut object = Object {
         name: name.to_string(),
         ..Object::default()
@@ -325,7 +327,9 @@ pub fn read_image(bytes: &[u8]) -> Result<(Image, u32), ElfError> {
         }
         image.bytes[start..end].copy_from_slice(data);
     }
-    let symbols = table.symbols(e, bytes, elf::SHT_SYMTAB).map_err(malformed)?;
+    let symbols = table
+        .symbols(e, bytes, elf::SHT_SYMTAB)
+        .map_err(malformed)?;
     for symbol in symbols.iter().skip(1) {
         let named = !matches!(symbol.st_type(), elf::STT_FILE | elf::STT_SECTION);
         if named && symbol.st_shndx(e) != elf::SHN_UNDEF {

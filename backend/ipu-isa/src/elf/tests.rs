@@ -68,7 +68,10 @@ fn objects_survive() {
 #[test]
 fn images_survive() {
     let other = Assembler::new()
-        .assemble("b.S", ".globl other, limit2\n.set limit2, 5\nother: br $m10")
+        .assemble(
+            "b.S",
+            ".globl other, limit2\n.set limit2, 5\nother: br $m10",
+        )
         .unwrap();
     let options = LinkOptions {
         base: 0x4c010,

@@ -2,8 +2,10 @@
 
 use object::Endianness;
 use object::elf;
-use object::write::elf::{FileHeader, ProgramHeader, Rel, SectionHeader, SectionIndex, Sym, Writer};
 use object::write::StringId;
+use object::write::elf::{
+    FileHeader, ProgramHeader, Rel, SectionHeader, SectionIndex, Sym, Writer,
+};
 
 use crate::link::Image;
 use crate::object::{
@@ -179,7 +181,8 @@ pub fn write_object(object: &Object) -> Result<Vec<u8>, ElfError> {
     w.reserve_section_headers();
 
     // Contents.
-    w.write_file_header(&file_header(elf::ET_REL, 0)).map_err(failed)?;
+    w.write_file_header(&file_header(elf::ET_REL, 0))
+        .map_err(failed)?;
     for ((section, _, _, rela), (data, _)) in sections.iter().zip(&offsets) {
         w.pad_until(*data);
         if !section.flags.nobits {
@@ -190,9 +193,7 @@ pub fn write_object(object: &Object) -> Result<Vec<u8>, ElfError> {
             for r in &section.relocations {
                 let symbol = match r.target {
                     RelocTarget::Section(s) if s < sections.len() => 2 + s as u32,
-                    RelocTarget::Symbol(s) => {
-                        *numbers.get(s).ok_or_else(|| missing("symbol"))?
-                    }
+                    RelocTarget::Symbol(s) => *numbers.get(s).ok_or_else(|| missing("symbol"))?,
                     RelocTarget::Section(_) => return Err(missing("section")),
                 };
                 word("addend", r.addend)?;
