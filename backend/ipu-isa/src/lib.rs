@@ -19,6 +19,9 @@
 
 pub mod asm;
 mod codec;
+pub mod csr;
+pub mod disasm;
+pub mod elf;
 pub mod link;
 pub mod object;
 mod opcode;

@@ -1,13 +1,15 @@
 //! The linker: objects to one image at a fixed address.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use indexmap::IndexMap;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::Dfs;
 
 use crate::object::{
-    Binding, Object, RelocError, RelocTarget, Relocation, Section, Symbol, SymbolPlace,
+    Binding, Object, RelocError, RelocTarget, Relocation, Section, SectionFlags, Symbol,
+    SymbolPlace,
 };
 
 /// Where the image goes.
@@ -32,6 +34,10 @@ pub struct PlacedSection {
     pub address: u32,
     /// Length in bytes.
     pub size: u32,
+    /// Required address divisor.
+    pub align: u32,
+    /// Memory needs.
+    pub flags: SectionFlags,
 }
 
 /// A linked program.
@@ -46,6 +52,51 @@ pub struct Image {
     pub symbols: IndexMap<String, u32>,
     /// The kept sections by address.
     pub sections: Vec<PlacedSection>,
+    /// Loadable sections with contents that nothing needs: object, name, bytes.
+    pub dropped: Vec<(String, String, u32)>,
+}
+
+impl Image {
+    /// The map file: sections by address, each with its symbols, then what was left out.
+    pub fn map(&self) -> String {
+        let mut out = String::from("   address       size  align  section\n");
+        let mut symbols: Vec<(u32, &str)> =
+            self.symbols.iter().map(|(n, &a)| (a, n.as_str())).collect();
+        symbols.sort_unstable();
+        let mut inside = vec![false; symbols.len()];
+        for s in &self.sections {
+            let _ = writeln!(
+                out,
+                "{:#010x} {:#10x} {:6}  {} ({})",
+                s.address, s.size, s.align, s.name, s.object
+            );
+            let end = u64::from(s.address) + u64::from(s.size);
+            for ((address, name), seen) in symbols.iter().zip(&mut inside) {
+                if !*seen && *address >= s.address && u64::from(*address) < end {
+                    *seen = true;
+                    let _ = writeln!(out, "{address:#010x}                      {name}");
+                }
+            }
+        }
+        let mut rest = symbols
+            .iter()
+            .zip(&inside)
+            .filter(|(_, seen)| !**seen)
+            .peekable();
+        if rest.peek().is_some() {
+            out.push_str("\nabsolute\n");
+            for ((value, name), _) in rest {
+                let _ = writeln!(out, "{value:#010x}                      {name}");
+            }
+        }
+        if !self.dropped.is_empty() {
+            out.push_str("\nnot needed\n");
+            for (object, name, size) in &self.dropped {
+                let _ = writeln!(out, "           {size:#10x}         {name} ({object})");
+            }
+        }
+        out
+    }
 }
 
 /// Why linking fails.
@@ -151,7 +202,11 @@ enum Meaning {
 pub struct Linker {
     objects: Vec<Object>,
     absolutes: IndexMap<String, u32>,
+    keep_all: bool,
 }
+
+/// The global names: meaning, file, and whether the definition is weak.
+type Names<'a> = HashMap<&'a str, (Meaning, &'a str, bool)>;
 
 /// Name shown for externally given symbols.
 const OUTSIDE: &str = "<given>";
@@ -171,6 +226,12 @@ impl Linker {
     /// Defines a global name with a fixed address.
     pub fn define_absolute(&mut self, name: &str, value: u32) -> &mut Linker {
         self.absolutes.insert(name.to_string(), value);
+        self
+    }
+
+    /// Keeps every loadable section, needed or not.
+    pub fn keep_all(&mut self, on: bool) -> &mut Linker {
+        self.keep_all = on;
         self
     }
 
@@ -200,6 +261,18 @@ impl Linker {
                 &mut errors,
             );
         }
+        for id in self.all_sections() {
+            if let Some((object, section)) = self.section(id)
+                && section.flags.alloc
+                && !section.data.is_empty()
+                && !addresses.contains_key(&id)
+            {
+                let (object, name) = (object.name.clone(), section.name.clone());
+                image
+                    .dropped
+                    .push((object, name, section.data.len() as u32));
+            }
+        }
         self.symbols(&addresses, &names, &mut image, &mut errors);
         if errors.is_empty() {
             Ok(image)
@@ -219,28 +292,32 @@ impl Linker {
     }
 
     /// The global names.
-    fn names(&self, errors: &mut Vec<LinkError>) -> HashMap<&str, (Meaning, &str)> {
-        let mut names: HashMap<&str, (Meaning, &str)> = HashMap::new();
+    fn names(&self, errors: &mut Vec<LinkError>) -> Names<'_> {
+        let mut names: Names<'_> = HashMap::new();
         for (name, &value) in &self.absolutes {
-            names.insert(name, (Meaning::Number(i64::from(value)), OUTSIDE));
+            names.insert(name, (Meaning::Number(i64::from(value)), OUTSIDE, false));
         }
         for (at, object) in self.objects.iter().enumerate() {
             for symbol in object
                 .symbols
                 .iter()
-                .filter(|s| s.binding == Binding::Global)
+                .filter(|s| s.binding != Binding::Local)
             {
                 let Some(meaning) = meaning(at, symbol) else {
                     continue;
                 };
-                if let Some((_, first)) =
-                    names.insert(&symbol.name, (meaning, object.name.as_str()))
-                {
-                    errors.push(LinkError::Duplicate {
+                let weak = symbol.binding == Binding::Weak;
+                match names.get(symbol.name.as_str()) {
+                    // The first weak one stays, and a global one counts more.
+                    Some(_) if weak => {}
+                    Some((_, first, false)) => errors.push(LinkError::Duplicate {
                         name: symbol.name.clone(),
-                        first: first.to_string(),
+                        first: (*first).to_string(),
                         second: object.name.clone(),
-                    });
+                    }),
+                    _ => {
+                        names.insert(&symbol.name, (meaning, object.name.as_str(), weak));
+                    }
                 }
             }
         }
@@ -252,7 +329,7 @@ impl Linker {
         &self,
         (object_at, section_at): SectionId,
         relocation: &Relocation,
-        names: &HashMap<&str, (Meaning, &str)>,
+        names: &Names<'_>,
     ) -> Result<(Meaning, String), LinkError> {
         let Some((object, section)) = self.section((object_at, section_at)) else {
             return Err(bad_object("", "section index out of range"));
@@ -268,8 +345,11 @@ impl Linker {
                 let Some(symbol) = object.symbols.get(s) else {
                     return Err(bad_object(&object.name, "relocation to a missing symbol"));
                 };
-                let own = meaning(object_at, symbol);
-                let found = own.or_else(|| names.get(symbol.name.as_str()).map(|n| n.0));
+                let weak = symbol.binding == Binding::Weak;
+                let own = meaning(object_at, symbol).filter(|_| !weak);
+                let found = own
+                    .or_else(|| names.get(symbol.name.as_str()).map(|n| n.0))
+                    .or(weak.then_some(Meaning::Number(0)));
                 found
                     .map(|m| (m, format!("`{}`", symbol.name)))
                     .ok_or_else(|| {
@@ -286,12 +366,8 @@ impl Linker {
         }
     }
 
-    fn entry(
-        &self,
-        name: &str,
-        names: &HashMap<&str, (Meaning, &str)>,
-    ) -> Result<Meaning, LinkError> {
-        if let Some((meaning, _)) = names.get(name) {
+    fn entry(&self, name: &str, names: &Names<'_>) -> Result<Meaning, LinkError> {
+        if let Some((meaning, ..)) = names.get(name) {
             return Ok(*meaning);
         }
         let mut found = self
@@ -314,7 +390,7 @@ impl Linker {
     fn reachable(
         &self,
         entries: &[&str],
-        names: &HashMap<&str, (Meaning, &str)>,
+        names: &Names<'_>,
         errors: &mut Vec<LinkError>,
     ) -> Vec<SectionId> {
         let mut graph: DiGraph<SectionId, ()> = DiGraph::new();
@@ -338,6 +414,14 @@ impl Linker {
             let Some((_, section)) = self.section(id) else {
                 continue;
             };
+            let retained = section.flags.extra & SectionFlags::RETAIN != 0;
+            if (self.keep_all || retained)
+                && section.flags.alloc
+                && !section.data.is_empty()
+                && let Some(&to) = nodes.get(&id)
+            {
+                graph.add_edge(root, to, ());
+            }
             for relocation in &section.relocations {
                 // Missing names matter only in sections that stay; `load` reports them.
                 if let Ok((Meaning::Place(to, _), _)) = self.target(id, relocation, names)
@@ -410,7 +494,7 @@ impl Linker {
         id: SectionId,
         address: u32,
         addresses: &HashMap<SectionId, u32>,
-        names: &HashMap<&str, (Meaning, &str)>,
+        names: &Names<'_>,
         options: LinkOptions,
         image: &mut Image,
         errors: &mut Vec<LinkError>,
@@ -455,13 +539,15 @@ impl Linker {
             name,
             address,
             size,
+            align: section.align,
+            flags: section.flags,
         });
     }
 
     fn symbols(
         &self,
         addresses: &HashMap<SectionId, u32>,
-        names: &HashMap<&str, (Meaning, &str)>,
+        names: &Names<'_>,
         image: &mut Image,
         errors: &mut Vec<LinkError>,
     ) {
@@ -476,6 +562,12 @@ impl Linker {
         for (at, object) in self.objects.iter().enumerate() {
             for symbol in &object.symbols {
                 let local = symbol.binding == Binding::Local;
+                let chosen = names.get(symbol.name.as_str());
+                if symbol.binding == Binding::Weak
+                    && chosen.is_none_or(|c| c.1 != object.name.as_str())
+                {
+                    continue;
+                }
                 let hidden = names.contains_key(symbol.name.as_str())
                     || uses.get(symbol.name.as_str()) != Some(&1);
                 if local && hidden {
@@ -588,6 +680,39 @@ mod tests {
         assert_eq!(image.symbols.get("local"), Some(&0x4c010));
         assert_eq!(image.symbols.get("table"), Some(&0x4c020));
         assert_eq!(image.symbols.get("dead"), None);
+    }
+
+    #[test]
+    fn weak_symbols() {
+        let user = ".weak w, gone\nx: .long w, gone\nw: .long 7\n.section .data.w,\"aw\"\n.long w";
+        let image = linker(&[user]).link(&["x"], OPTIONS).unwrap();
+        assert_eq!(words(&image), [0x4c008, 0, 7]);
+        let other = linker(&[user, ".globl w\n.section .data.o,\"aw\"\nw: .long 9"]);
+        let image = other.link(&["x"], OPTIONS).unwrap();
+        assert_eq!(words(&image), [0x4c00c, 0, 7, 9]);
+        assert_eq!(image.symbols.get("w"), Some(&0x4c00c));
+        let both = linker(&[user, ".weak w\nw: .long 9"]);
+        assert_eq!(words(&both.link(&["x"], OPTIONS).unwrap()), [0x4c008, 0, 7]);
+    }
+
+    #[test]
+    fn maps_and_kept_sections() {
+        let mut l = linker(&[
+            ".globl x\n.section .text.x,\"ax\"\nx: br $m10\n.section .data.y,\"aw\"\ny: .long 1\n\
+             .section .data.z,\"awR\"\n.p2align 3\n.long 2\n.set w, 3\n.globl w",
+        ]);
+        assert_eq!(
+            l.link(&["x"], OPTIONS).unwrap().map(),
+            "   address       size  align  section\n\
+             0x0004c000        0x4      4  .text.x (a.S)\n\
+             0x0004c000                      x\n\
+             0x0004c008        0x4      8  .data.z (a.S)\n\
+             \nabsolute\n\
+             0x00000003                      w\n\
+             \nnot needed\n                  0x4         .data.y (a.S)\n"
+        );
+        let image = l.keep_all(true).link(&["x"], OPTIONS).unwrap();
+        assert_eq!((image.sections.len(), image.dropped.len()), (3, 0));
     }
 
     #[test]

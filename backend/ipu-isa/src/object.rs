@@ -13,6 +13,17 @@ pub struct SectionFlags {
     pub exec: bool,
     /// All zero, without file contents (`@nobits`).
     pub nobits: bool,
+    /// ELF flags without a meaning here, within [`SectionFlags::EXTRA`].
+    pub extra: u32,
+    /// Bytes of an entry, for tables.
+    pub entry_bytes: u32,
+}
+
+impl SectionFlags {
+    /// The ELF flags that are passed on: merge, strings, retain, exclude.
+    pub const EXTRA: u32 = 0x10 | 0x20 | 0x20_0000 | 0x8000_0000;
+    /// The extra flag of sections that stay though nothing refers to them.
+    pub const RETAIN: u32 = 0x20_0000;
 }
 
 /// A named run of bytes that is placed as a whole.
@@ -37,6 +48,34 @@ pub enum Binding {
     Local,
     /// All objects.
     Global,
+    /// All objects; a global definition replaces it, and without one it is 0.
+    Weak,
+}
+
+/// Who sees a symbol of a linked image; passed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Visibility {
+    /// As the binding says.
+    #[default]
+    Default,
+    /// Of special use to a processor.
+    Internal,
+    /// Not outside.
+    Hidden,
+    /// Outside, without replacement.
+    Protected,
+}
+
+/// What a symbol is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SymbolKind {
+    /// Not said.
+    #[default]
+    NoType,
+    /// Data.
+    Object,
+    /// Code.
+    Function,
 }
 
 /// Where a symbol is.
@@ -62,8 +101,28 @@ pub struct Symbol {
     pub name: String,
     /// Place.
     pub place: SymbolPlace,
-    /// Visibility.
+    /// Visibility among objects.
     pub binding: Binding,
+    /// What it is.
+    pub kind: SymbolKind,
+    /// Bytes, 0 for unknown.
+    pub size: u32,
+    /// Visibility outside an image.
+    pub visibility: Visibility,
+}
+
+impl Symbol {
+    /// A symbol of unknown kind and size.
+    pub fn new(name: &str, place: SymbolPlace, binding: Binding) -> Symbol {
+        Symbol {
+            name: name.to_string(),
+            place,
+            binding,
+            kind: SymbolKind::NoType,
+            size: 0,
+            visibility: Visibility::Default,
+        }
+    }
 }
 
 /// What a relocation refers to.
@@ -190,6 +249,86 @@ impl RelocKind {
             shift,
             relative,
         }
+    }
+
+    /// The formula with this ELF number.
+    pub fn from_number(number: u32) -> Option<RelocKind> {
+        RelocKind::ALL
+            .into_iter()
+            .find(|k| u32::from(*k as u8) == number)
+    }
+
+    /// All formulas.
+    pub const ALL: [RelocKind; 13] = [
+        RelocKind::Abs8,
+        RelocKind::Abs16,
+        RelocKind::Abs20,
+        RelocKind::Abs32,
+        RelocKind::Abs64,
+        RelocKind::Relative16S2,
+        RelocKind::Abs18S2,
+        RelocKind::Abs19S2,
+        RelocKind::Run,
+        RelocKind::Abs16S3,
+        RelocKind::Abs16S4,
+        RelocKind::Abs16S5,
+        RelocKind::Abs21,
+    ];
+
+    /// The formula of an address modifier, `abs18@s2` and so on; `_` and `@` may be left out.
+    pub fn from_modifier(text: &str) -> Option<RelocKind> {
+        let plain: String = text.chars().filter(|c| !matches!(c, '@' | '_')).collect();
+        let plain = plain.strip_prefix("abs").unwrap_or(&plain);
+        Some(match plain {
+            "8" => RelocKind::Abs8,
+            "16" => RelocKind::Abs16,
+            "20" => RelocKind::Abs20,
+            "32" => RelocKind::Abs32,
+            "64" => RelocKind::Abs64,
+            "18s2" => RelocKind::Abs18S2,
+            "19s2" => RelocKind::Abs19S2,
+            "relative16s2" => RelocKind::Relative16S2,
+            "run" => RelocKind::Run,
+            "16s3" => RelocKind::Abs16S3,
+            "16s4" => RelocKind::Abs16S4,
+            "16s5" => RelocKind::Abs16S5,
+            "21" => RelocKind::Abs21,
+            _ => return None,
+        })
+    }
+
+    /// The name of the address modifier.
+    pub fn modifier(self) -> &'static str {
+        match self {
+            RelocKind::Abs8 => "abs@8",
+            RelocKind::Abs16 => "abs@16",
+            RelocKind::Abs20 => "abs@20",
+            RelocKind::Abs32 => "abs@32",
+            RelocKind::Abs64 => "abs@64",
+            RelocKind::Relative16S2 => "relative@16@s2",
+            RelocKind::Abs18S2 => "abs18@s2",
+            RelocKind::Abs19S2 => "abs19@s2",
+            RelocKind::Run => "run",
+            RelocKind::Abs16S3 => "16@s3",
+            RelocKind::Abs16S4 => "16@s4",
+            RelocKind::Abs16S5 => "16@s5",
+            RelocKind::Abs21 => "abs@21",
+        }
+    }
+
+    /// Width of the field in bits.
+    pub fn bits(self) -> u32 {
+        self.field().bits
+    }
+
+    /// Low bits of the value that the field drops.
+    pub fn shift(self) -> u32 {
+        self.field().shift
+    }
+
+    /// True when the start of memory is subtracted.
+    pub fn is_relative(self) -> bool {
+        self.field().relative
     }
 
     /// Number of bytes that hold the field.

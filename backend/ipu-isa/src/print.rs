@@ -59,19 +59,22 @@ fn needs_z(format: &Format, decoded: &Decoded) -> bool {
             .any(|id| sibling(id.format()))
 }
 
-impl fmt::Display for Decoded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Decoded {
+    /// The canonical text, with the operands that `other` gives in its words.
+    pub fn text_with(&self, other: &dyn Fn(usize) -> Option<String>) -> String {
         match (self.opcode, self.word()) {
-            (Opcode::Setzi, NOP) => return f.write_str("nop"),
-            (Opcode::Setzi, FNOP) => return f.write_str("fnop"),
+            (Opcode::Setzi, NOP) => return "nop".to_string(),
+            (Opcode::Setzi, FNOP) => return "fnop".to_string(),
             _ => {}
         }
         let format = self.format();
         let mut rest = format.syntax.as_str();
+        let mut out = String::with_capacity(rest.len() + 16);
         if needs_z(format, self)
             && let Some(tail) = rest.strip_prefix(format.mnemonic.as_str())
         {
-            write!(f, "{}z", format.mnemonic)?;
+            out.push_str(&format.mnemonic);
+            out.push('z');
             rest = tail;
         }
         for (at, operand) in format.operands.iter().enumerate() {
@@ -79,19 +82,40 @@ impl fmt::Display for Decoded {
             let Some((before, after)) = rest.split_once('{') else {
                 break;
             };
-            f.write_str(before)?;
-            write!(
-                f,
-                "{}",
-                Text {
-                    kind: operand.kind,
-                    decoded: self,
-                    at
+            out.push_str(before);
+            match other(at) {
+                Some(text) => out.push_str(&text),
+                None => {
+                    let text = Text {
+                        kind: operand.kind,
+                        decoded: self,
+                        at,
+                    };
+                    out.push_str(&text.to_string());
                 }
-            )?;
+            }
             rest = after.split_once('}').map_or("", |(_, tail)| tail);
         }
-        f.write_str(rest)
+        out.push_str(rest);
+        out
+    }
+
+    /// The same with bare branch targets as word indices, as the assembler reads them.
+    pub fn source_text(&self) -> String {
+        self.text_with(&|at| self.word_target(at))
+    }
+
+    /// A branch target as a word index.
+    pub(crate) fn word_target(&self, at: usize) -> Option<String> {
+        let kind = self.format().operands.get(at)?.kind;
+        let target = matches!(kind, OperandKind::Branch | OperandKind::Call);
+        target.then(|| (self.value(at) >> 2).to_string())
+    }
+}
+
+impl fmt::Display for Decoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text_with(&|_| None))
     }
 }
 

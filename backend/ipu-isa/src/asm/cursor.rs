@@ -146,10 +146,22 @@ impl<'a> Cursor<'a> {
             Some('n') => b'\n',
             Some('t') => b'\t',
             Some('r') => b'\r',
-            Some('0') => 0,
             Some('\\') => b'\\',
             Some('"') => b'"',
             Some('\'') => b'\'',
+            Some('b') => 8,
+            Some('f') => 12,
+            Some(first @ '0'..='7') => {
+                let mut value = first as u32 - '0' as u32;
+                for _ in 0..2 {
+                    let Some(digit) = self.peek().and_then(|c| c.to_digit(8)) else {
+                        break;
+                    };
+                    self.next();
+                    value = value * 8 + digit;
+                }
+                value as u8
+            }
             Some('x') => {
                 let digits = self.take_while(|c| c.is_ascii_hexdigit());
                 u8::from_str_radix(digits, 16)
@@ -177,9 +189,19 @@ impl<'a> Cursor<'a> {
         let rest = self.rest();
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let after = &rest[digits..];
-        let is_float = after.starts_with('.')
-            && after[1..].starts_with(|c: char| c.is_ascii_digit())
-            || after.starts_with(['e', 'E']) && !rest.starts_with("0x");
+        // `1.5`, `1.`, `1.h`, `1e3`, `1h`; `1.x` is something else.
+        let fraction = after.strip_prefix('.').is_some_and(|tail| {
+            let end = tail.strip_prefix(['h', 'f']).unwrap_or(tail);
+            tail.starts_with(|c: char| c.is_ascii_digit()) || !end.starts_with(is_ident)
+        });
+        let exponent = after.strip_prefix(['e', 'E']).is_some_and(|tail| {
+            let tail = tail.strip_prefix(['+', '-']).unwrap_or(tail);
+            tail.starts_with(|c: char| c.is_ascii_digit())
+        });
+        let half = after
+            .strip_prefix('h')
+            .is_some_and(|tail| !tail.starts_with(is_ident));
+        let is_float = fraction || exponent || half;
         if is_float {
             return self.float(digits);
         }
@@ -264,6 +286,9 @@ mod tests {
         assert_eq!(number("1.5h"), Number::Float(1.5, 'h'));
         assert_eq!(number("2e-1f"), Number::Float(0.2, 'f'));
         assert_eq!(number("2.0"), Number::Float(2.0, ' '));
+        assert_eq!(number("2.h"), Number::Float(2.0, 'h'));
+        assert_eq!(number("3h"), Number::Float(3.0, 'h'));
+        assert_eq!(number("1."), Number::Float(1.0, ' '));
         for text in [
             "0x",
             "9z",
@@ -282,6 +307,7 @@ mod tests {
             read("\"a\\x41\\n\\\"é\""),
             Ok("aA\n\"é".as_bytes().to_vec())
         );
+        assert_eq!(read("\"\\0\\1012\\b\""), Ok(vec![0, b'A', b'2', 8]));
         assert!(read("\"open").is_err());
         assert!(read("\"\\q\"").is_err());
         assert!(read("\"\\xfff\"").is_err());

@@ -7,7 +7,10 @@ use crate::codec::{BundleError, EncodeError};
 /// A place in the source, kept small because every instruction carries one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Loc {
+    pub(crate) file: u32,
     pub(crate) line: u32,
+    /// Position of the line among all lines read.
+    pub(crate) raw: u32,
     pub(crate) col: u32,
     /// Index of the macro call that the line comes from, 0 for none.
     pub(crate) call: u32,
@@ -125,11 +128,38 @@ pub enum AsmErrorKind {
         problem: String,
     },
     /// A C preprocessor line.
-    #[error("C preprocessor lines (`{0}`) are not supported")]
+    #[error("`{0}` is for the C preprocessor, which was not run on this text")]
     Preprocessor(String),
-    /// `.err` and `.error`.
+    /// `.err`, `.error`, `.warning` and `.print`.
     #[error("{0}")]
     User(String),
+    /// An instruction of another generation.
+    #[error("instruction requires: {0} architecture")]
+    Arch(String),
+    /// Two results of one instruction in the same register.
+    #[error("both results of `{mnemonic}` go to `${file}{number}`")]
+    SameResult {
+        /// The mnemonic.
+        mnemonic: String,
+        /// `m` or `a`.
+        file: char,
+        /// Register number.
+        number: u8,
+    },
+    /// Contents in a section that has none.
+    #[error("section `{0}` is `@nobits` but holds something other than zeros")]
+    NoBits(String),
+    /// `.include` and `.incbin` without their file.
+    #[error("cannot read `{file}`: {problem}")]
+    File {
+        /// The name as written.
+        file: String,
+        /// What the system says.
+        problem: String,
+    },
+    /// Operators whose order differs between C and GNU assemblers.
+    #[error("`{0}` and `{1}` without parentheses: C and GNU assemblers disagree on their order")]
+    Precedence(&'static str, &'static str),
     /// A limit that keeps a run finite.
     #[error("limit exceeded: {0}")]
     Limit(&'static str),
@@ -141,6 +171,16 @@ fn did_you_mean(hint: &Option<String>) -> String {
 }
 
 impl AsmErrorKind {
+    /// For errors of reading text: how far before the reading position they stand.
+    pub(crate) fn points_back(&self) -> Option<usize> {
+        match self {
+            AsmErrorKind::Expected { .. } => Some(0),
+            AsmErrorKind::UnknownRegister(name) => Some(name.len() + 1),
+            AsmErrorKind::BadNumber(text) => Some(text.len()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn expected(expected: &str, rest: &str) -> AsmErrorKind {
         let rest = rest.trim_start();
         let found = if rest.is_empty() {
@@ -155,9 +195,32 @@ impl AsmErrorKind {
     }
 }
 
-/// One error with its place.
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The source cannot be assembled.
+    Error,
+    /// Doubtful, but assembled.
+    Warning,
+    /// Text that the source asked to print.
+    Note,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        })
+    }
+}
+
+/// One message with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
+    /// Error, warning or note.
+    pub severity: Severity,
     /// File name as given.
     pub file: String,
     /// Line, from 1.
@@ -168,36 +231,66 @@ pub struct Diagnostic {
     pub kind: AsmErrorKind,
     /// The source line.
     pub source_line: String,
-    /// Macro calls that led there, innermost first: macro name and line of the call.
-    pub expansion: Vec<(String, u32)>,
+    /// Macro calls that led there, innermost first.
+    pub expansion: Vec<Expansion>,
 }
+
+/// A macro call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expansion {
+    /// Name of the macro.
+    pub name: String,
+    /// File of the call.
+    pub file: String,
+    /// Line of the call.
+    pub line: u32,
+    /// Column of the call.
+    pub column: u32,
+}
+
+/// Longest source line that a message quotes.
+const MAX_QUOTE: usize = 240;
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Diagnostic {
-            file,
-            line,
-            column,
-            kind,
-            source_line,
-            expansion,
-        } = self;
+        let (file, line, column) = (&self.file, self.line, self.column);
         write!(
             f,
-            "{file}:{line}:{column}: {kind}\n  | {}",
-            source_line.trim_end()
+            "{file}:{line}:{column}: {}: {}",
+            self.severity, self.kind
         )?;
-        for (name, line) in expansion {
-            write!(f, "\n  = in the expansion of `{name}` at {file}:{line}")?;
+        let text = self.source_line.trim_end();
+        if !text.is_empty() && text.len() <= MAX_QUOTE {
+            // Tabs stay, so that the caret stands below its column.
+            let before = text
+                .get(..column.saturating_sub(1) as usize)
+                .unwrap_or(text);
+            let blank: String = before
+                .chars()
+                .map(|c| if c == '\t' { c } else { ' ' })
+                .collect();
+            write!(f, "\n{text}\n{blank}^")?;
+        }
+        for e in &self.expansion {
+            let Expansion {
+                name,
+                file,
+                line,
+                column,
+            } = e;
+            write!(
+                f,
+                "\n{file}:{line}:{column}: note: in the expansion of `{name}`"
+            )?;
         }
         Ok(())
     }
 }
 
-/// All errors of a run, in source order.
+/// All errors of a run, in source order, with its warnings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AsmErrors {
-    /// The errors.
+    /// The errors and warnings.
     pub diagnostics: Vec<Diagnostic>,
     /// True when the run stopped before the end of the source.
     pub truncated: bool,

@@ -38,8 +38,10 @@ pub(crate) enum BinOp {
     Rem,
 }
 
+type Levels = &'static [&'static [(&'static str, BinOp)]];
+
 /// Binary operators by precedence, weakest first; within a level longer tokens first.
-const LEVELS: &[&[(&str, BinOp)]] = &[
+const LEVELS: Levels = &[
     &[("||", BinOp::Or)],
     &[("&&", BinOp::And)],
     &[("|", BinOp::BitOr)],
@@ -56,6 +58,56 @@ const LEVELS: &[&[(&str, BinOp)]] = &[
     &[("+", BinOp::Add), ("-", BinOp::Sub)],
     &[("*", BinOp::Mul), ("/", BinOp::Div), ("%", BinOp::Rem)],
 ];
+
+/// The same in the order of GNU assemblers.
+const GNU_LEVELS: Levels = &[
+    &[("||", BinOp::Or)],
+    &[("&&", BinOp::And)],
+    &[
+        ("==", BinOp::Eq),
+        ("!=", BinOp::Ne),
+        ("<>", BinOp::Ne),
+        ("<=", BinOp::Le),
+        (">=", BinOp::Ge),
+        ("<", BinOp::Lt),
+        (">", BinOp::Gt),
+    ],
+    &[("+", BinOp::Add), ("-", BinOp::Sub)],
+    &[
+        ("|", BinOp::BitOr),
+        ("^", BinOp::BitXor),
+        ("&", BinOp::BitAnd),
+    ],
+    &[
+        ("*", BinOp::Mul),
+        ("/", BinOp::Div),
+        ("%", BinOp::Rem),
+        ("<<", BinOp::Shl),
+        (">>", BinOp::Shr),
+    ],
+];
+
+impl BinOp {
+    fn is_comparison(self) -> bool {
+        matches!(
+            self,
+            BinOp::Eq | BinOp::Ne | BinOp::Le | BinOp::Ge | BinOp::Lt | BinOp::Gt
+        )
+    }
+
+    /// The level and the token in GNU assemblers.
+    fn gnu(self) -> (usize, &'static str) {
+        let level = |(at, ops): (usize, &&'static [(&'static str, BinOp)])| {
+            let found = ops.iter().find(|(_, op)| *op == self)?;
+            Some((at, found.0))
+        };
+        GNU_LEVELS
+            .iter()
+            .enumerate()
+            .find_map(level)
+            .unwrap_or((0, ""))
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnOp {
@@ -108,6 +160,13 @@ pub(crate) trait Scope {
     fn numeric(&self, number: u32, forward: bool) -> Result<Expr>;
     /// The current place.
     fn here(&self) -> Expr;
+    /// Operators bind and compare as in GNU assemblers.
+    fn gnu(&self) -> bool {
+        false
+    }
+    /// Two operators stand without parentheses whose order C and GNU
+    /// assemblers see differently.
+    fn doubtful(&self, _outer: &'static str, _inner: &'static str) {}
 }
 
 impl Expr {
@@ -284,13 +343,14 @@ fn apply_binary(op: BinOp, a: i64, b: i64) -> Result<i64> {
 
 /// Reads one expression; stops at the first character that cannot continue it.
 pub(crate) fn parse(c: &mut Cursor<'_>, scope: &dyn Scope) -> Result<Expr> {
-    level(c, scope, 0, 0)
+    let levels = if scope.gnu() { GNU_LEVELS } else { LEVELS };
+    level(c, scope, levels, 0, 0).map(|(e, _)| e)
 }
 
-fn operator(c: &mut Cursor<'_>, at: usize) -> Option<BinOp> {
+fn operator(c: &mut Cursor<'_>, ops: &[(&str, BinOp)]) -> Option<BinOp> {
     c.skip_blanks();
     let rest = c.rest();
-    let &(token, op) = LEVELS.get(at)?.iter().find(|(t, _)| rest.starts_with(t))?;
+    let &(token, op) = ops.iter().find(|(t, _)| rest.starts_with(t))?;
     // `|` is not the start of `||`, `<` not of `<<`.
     let longer = ["||", "&&", "<<", ">>"]
         .iter()
@@ -302,16 +362,36 @@ fn operator(c: &mut Cursor<'_>, at: usize) -> Option<BinOp> {
     Some(op)
 }
 
-fn level(c: &mut Cursor<'_>, scope: &dyn Scope, at: usize, depth: u32) -> Result<Expr> {
-    if at == LEVELS.len() {
-        return unary(c, scope, depth);
-    }
-    let mut left = level(c, scope, at + 1, depth)?;
-    while let Some(op) = operator(c, at) {
-        let right = level(c, scope, at + 1, depth)?;
+/// An expression and its outermost operator, none for a closed one.
+fn level(
+    c: &mut Cursor<'_>,
+    scope: &dyn Scope,
+    levels: Levels,
+    at: usize,
+    depth: u32,
+) -> Result<(Expr, Option<BinOp>)> {
+    let Some(ops) = levels.get(at) else {
+        return unary(c, scope, depth).map(|e| (e, None));
+    };
+    let (mut left, mut top) = level(c, scope, levels, at + 1, depth)?;
+    while let Some(op) = operator(c, ops) {
+        let (right, inner) = level(c, scope, levels, at + 1, depth)?;
+        if !scope.gnu() {
+            let outer = op.gnu();
+            let weaker = top.map(BinOp::gnu).filter(|i| i.0 < outer.0);
+            let tied = inner.map(BinOp::gnu).filter(|i| i.0 <= outer.0);
+            if let Some(inner) = weaker.or(tied) {
+                scope.doubtful(outer.1, inner.1);
+            }
+        }
         left = Expr::binary(op, left, right)?;
+        if scope.gnu() && op.is_comparison() {
+            // Truth is -1 there.
+            left = left.negated()?;
+        }
+        top = Some(op);
     }
-    Ok(left)
+    Ok((left, top))
 }
 
 fn unary(c: &mut Cursor<'_>, scope: &dyn Scope, depth: u32) -> Result<Expr> {
@@ -338,7 +418,8 @@ fn unary(c: &mut Cursor<'_>, scope: &dyn Scope, depth: u32) -> Result<Expr> {
         return Expr::unary(UnOp::Not, unary(c, scope, depth + 1)?);
     }
     if c.eat("(") {
-        let inner = level(c, scope, 0, depth + 1)?;
+        let levels = if scope.gnu() { GNU_LEVELS } else { LEVELS };
+        let (inner, _) = level(c, scope, levels, 0, depth + 1)?;
         c.expect(")")?;
         return Ok(inner);
     }
@@ -346,6 +427,10 @@ fn unary(c: &mut Cursor<'_>, scope: &dyn Scope, depth: u32) -> Result<Expr> {
     if c.at_number() {
         let n = c.number()?;
         return literal(n, scope);
+    }
+    if c.peek() == Some('"') {
+        let name = c.name_or_string()?;
+        return Ok(scope.name(&name));
     }
     match c.ident() {
         Some(".") => Ok(scope.here()),
@@ -432,6 +517,53 @@ mod tests {
             ("later - 5", 0),
         ] {
             assert_eq!(eval(text), Ok(Value::int(value)), "{text}");
+        }
+    }
+
+    struct Gnu(std::cell::Cell<u32>, bool);
+
+    impl Scope for Gnu {
+        fn name(&self, name: &str) -> Expr {
+            Names.name(name)
+        }
+        fn numeric(&self, n: u32, forward: bool) -> Result<Expr> {
+            Names.numeric(n, forward)
+        }
+        fn here(&self) -> Expr {
+            Names.here()
+        }
+        fn gnu(&self) -> bool {
+            self.1
+        }
+        fn doubtful(&self, _: &'static str, _: &'static str) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+
+    #[test]
+    fn gnu_order_differs_where_it_is_doubtful() {
+        for (text, c, gnu) in [
+            ("1 << 2 + 1", 8, 5),
+            ("3 + 1 << 2", 16, 7),
+            ("1 | 2 + 1", 3, 4),
+            ("6 & 2 == 2", 0, -1),
+            ("1 | 6 & 4", 5, 4),
+            ("1 << 2 * 3", 64, 12),
+            ("1 + 2 * 3", 7, 7),
+            ("10 - 3 - 2", 5, 5),
+            ("(1 << 2) + 1", 5, 5),
+            ("1 + 1 == 2 && 3 > 2", 1, 1),
+            ("16 / 4 * 2", 8, 8),
+        ] {
+            let run = |on| {
+                let scope = Gnu(std::cell::Cell::new(0), on);
+                let e = parse(&mut Cursor::new(text), &scope).unwrap();
+                (e, scope.0.get())
+            };
+            let (value, doubts) = run(false);
+            assert_eq!(value, Expr::Int(c), "{text}");
+            assert_eq!(doubts > 0, c != gnu, "{text}");
+            assert_eq!(run(true), (Expr::Int(gnu), 0), "{text}");
         }
     }
 

@@ -11,43 +11,44 @@ use super::error::AsmErrorKind;
 use super::expr::{Base, Expr, INSTANCE, Value, display_name};
 use super::sections::Pending;
 use super::select::Written;
-use super::state::{Result, State};
+use super::state::{Policy, Result, State};
 
 impl State<'_> {
     /// What a name that was open means at the end of the file.
     fn lookup(&self, name: &str) -> Option<Expr> {
         match self.labels.get(name) {
+            // Another object may replace it.
+            Some(_) if self.binding(name) == Some(Binding::Weak) => None,
             Some(&(section, offset)) => Some(Expr::Place(section, offset)),
             None => self.constants.get(name).cloned(),
         }
     }
 
-    pub(super) fn finish(&mut self) -> Object {
+    fn binding(&self, name: &str) -> Option<Binding> {
+        self.attributes.get(name).and_then(|a| a.binding)
+    }
+
+    /// Labels and the names that directives speak of.
+    fn symbols(&mut self) -> IndexMap<String, Symbol> {
         let mut symbols: IndexMap<String, Symbol> = IndexMap::new();
         for (name, &(index, offset)) in &self.labels {
-            if name.contains(INSTANCE) || name.starts_with(".L") {
+            let hidden = name.contains(INSTANCE) || name.starts_with(".L");
+            if hidden && self.binding(name).is_none() {
                 continue;
             }
             let place = SymbolPlace::Section { index, offset };
-            let symbol = Symbol {
-                name: name.clone(),
-                place,
-                binding: Binding::Local,
-            };
-            symbols.insert(name.clone(), symbol);
+            symbols.insert(name.clone(), Symbol::new(name, place, Binding::Local));
         }
-        for (name, loc) in std::mem::take(&mut self.globals) {
-            let symbol = match symbols.shift_remove(&name) {
-                Some(s) => Symbol {
-                    binding: Binding::Global,
-                    ..s
-                },
+        for (name, attributes) in std::mem::take(&mut self.attributes) {
+            let loc = attributes.loc;
+            let mut symbol = match symbols.get(&name) {
+                Some(s) => s.clone(),
                 None => {
-                    let value = self
-                        .constants
-                        .get(&name)
-                        .map(|e| e.eval(&|n| self.lookup(n)));
+                    let constant = self.constants.get(&name);
+                    let value = constant.map(|e| e.eval(&|n| self.lookup(n)));
                     let place = match value {
+                        // Nothing is said of a name that is neither here nor wanted elsewhere.
+                        None if attributes.binding.is_none() => continue,
                         None => SymbolPlace::Undefined,
                         Some(Ok(Value { base: None, offset })) => SymbolPlace::Absolute(offset),
                         Some(Ok(Value {
@@ -62,14 +63,39 @@ impl State<'_> {
                             continue;
                         }
                     };
-                    Symbol {
-                        name: name.clone(),
-                        place,
-                        binding: Binding::Global,
-                    }
+                    Symbol::new(&name, place, Binding::Local)
                 }
             };
+            symbol.binding = attributes.binding.unwrap_or(symbol.binding);
+            if symbol.place == SymbolPlace::Undefined && symbol.binding == Binding::Local {
+                continue;
+            }
+            symbol.kind = attributes.kind;
+            symbol.visibility = attributes.visibility;
+            if let Some((size, loc)) = attributes.size {
+                let value = size.eval(&|n| self.lookup(n)).map(|v| v.as_int());
+                match value {
+                    Ok(Some(v)) if u32::try_from(v).is_ok() => symbol.size = v as u32,
+                    Ok(_) => self.error_at(loc, AsmErrorKind::NotConstant(size.first_name())),
+                    Err(kind) => self.error_at(loc, kind),
+                }
+            }
             symbols.insert(name, symbol);
+        }
+        symbols
+    }
+
+    pub(super) fn finish(&mut self) -> Object {
+        let weak: Vec<String> = self
+            .attributes
+            .iter()
+            .filter(|(_, a)| a.binding == Some(Binding::Weak))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let mut symbols = self.symbols();
+        // `symbols` used the attributes up; open values still ask for weak names.
+        for name in weak {
+            self.attributes.entry(name).or_default().binding = Some(Binding::Weak);
         }
         let mut sections = Vec::new();
         for index in 0..self.sections.len() {
@@ -79,7 +105,12 @@ impl State<'_> {
             };
             let mut errors = Vec::new();
             if self.diagnostics.is_empty() {
-                build.check_repeats(&mut |loc, kind| errors.push((loc, kind)));
+                build.check_repeats(&mut |policy, loc, kind| errors.push((policy, loc, kind)));
+            }
+            if build.flags.nobits && build.data.iter().any(|&b| b != 0) {
+                let kind = AsmErrorKind::NoBits(build.name.clone());
+                let loc = build.pending.first().map_or(self.loc, |p| p.1);
+                errors.push((Policy::Error, loc, kind));
             }
             sections.push(Section {
                 name: std::mem::take(&mut build.name),
@@ -88,15 +119,14 @@ impl State<'_> {
                 data: std::mem::take(&mut build.data),
                 relocations,
             });
-            for (loc, kind) in errors {
-                self.error_at(loc, kind);
+            for (policy, loc, kind) in errors {
+                self.broken(policy, loc, kind);
             }
         }
-        let symbols = symbols.into_values().collect();
         Object {
-            name: self.file.to_string(),
+            name: self.name.to_string(),
             sections,
-            symbols,
+            symbols: symbols.into_values().collect(),
         }
     }
 
@@ -130,7 +160,7 @@ impl State<'_> {
         coissue: bool,
     ) -> Result<Option<(RelocKind, Value)>> {
         let eval = |e: &Expr| e.eval(&|name| self.lookup(name));
-        let (decoded, address) = written.resolve(&eval, self.byte_targets)?;
+        let (decoded, address) = written.resolve(&eval, self.config.byte_targets)?;
         let flag = if coissue { COISSUE_BIT } else { 0 };
         self.sections[index].set_word(offset, decoded.word() | flag);
         Ok(address.map(|a| (a.kind, a.value)))
@@ -193,11 +223,7 @@ fn relocate(
             }
             let entry = symbols.entry(name.to_string());
             let index = entry.index();
-            entry.or_insert_with(|| Symbol {
-                name: name.to_string(),
-                place: SymbolPlace::Undefined,
-                binding: Binding::Global,
-            });
+            entry.or_insert_with(|| Symbol::new(&name, SymbolPlace::Undefined, Binding::Global));
             RelocTarget::Symbol(index)
         }
         None => return Err(AsmErrorKind::NotRelocatable),

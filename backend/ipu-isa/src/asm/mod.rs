@@ -7,26 +7,37 @@
 //! where they are used. A constant passed to `ldconst` may be any 32-bit
 //! number; an address takes one `setzi`.
 //!
-//! Directives: `.section .pushsection .popsection .previous .text .data .bss`,
-//! `.align .balign .p2align`, `.globl .global .local .set .equ`,
-//! `.byte .half .short .hword .2byte .long .word .int .4byte .quad .8byte
-//! .float .single .ascii .asciz .string .zero .space .skip .fill`,
-//! `.if .ifdef .ifndef .ifb .ifnb .ifc .ifnc .elseif .else .endif`,
-//! `.macro .endm .exitm .purgem .rept .irp .endr`, `.supervisor .worker
-//! .allow_optimizations .allow_invalid_repeat .allow_invalid_execution_mode`,
-//! `.err .error`; debugging directives are accepted without effect.
+//! Directives: sections (`.section .pushsection .popsection .previous .text
+//! .data .bss .rodata`), places (`.align .balign .p2align` and their `w`, `l`
+//! forms, `.org`), symbols (`.globl .global .local .weak .hidden .type .size
+//! .set .equ .equiv .eqv .comm .lcomm`), data (`.byte .half .short .hword .2byte
+//! .long .word .int .4byte .quad .8byte .octa .float .single .double .ascii
+//! .asciz .string .zero .space .skip .fill .uleb128 .sleb128 .incbin`), choice
+//! (`.if` and its kin, `.elseif .else .endif`), repetition (`.macro .endm .exitm
+//! .purgem .altmacro .noaltmacro .rept .irp .irpc .endr`), `.include .end .err
+//! .error .warning .print`, and the chip's `.supervisor .worker
+//! .allow_optimizations`, `.allow_ .warn_on_ .error_on_` with `invalid_repeat`,
+//! `invalid_bundles`, `invalid_operands`, `invalid_execution_mode`. Debugging
+//! directives are accepted without effect.
 //! `.half` takes 16-bit integers and, written with a point, f16 numbers.
-//! Data may name how it holds an address: `@abs18@s2`, `@abs19@s2`,
-//! `@relative@16@s2`, `@16@s3`, `@16@s4`, `@16@s5`, `@abs@21`.
+//!
+//! An address may be written with the way to hold it, in data and where the
+//! operand has the bits: `x@abs18@s2` or `%abs18@s2(x)`; the ways are
+//! `abs18@s2`, `abs19@s2`, `relative@16@s2`, `16@s3`, `16@s4`, `16@s5`,
+//! `abs@21`, `abs@20`, `run`.
 //!
 //! Every run ends: nesting, expansion, output and errors are bounded by
 //! [`Limits`].
 
+mod control;
 mod cursor;
+mod data;
 mod directives;
+mod emit;
 mod error;
 mod expr;
 mod finish;
+mod listing;
 mod macros;
 mod operand;
 mod sections;
@@ -37,10 +48,13 @@ mod state;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use crate::object::Object;
+use crate::table::{Arch, Mode};
 
-pub use error::{AsmErrorKind, AsmErrors, Diagnostic};
+pub use error::{AsmErrorKind, AsmErrors, Diagnostic, Expansion, Severity};
+pub use listing::{Entry, Fixup};
 
 /// Bounds of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +86,24 @@ pub struct Assembler {
     defines: BTreeMap<String, i64>,
     limits: Limits,
     byte_targets: bool,
+    gnu_expressions: bool,
+    listing: bool,
+    include_paths: Vec<PathBuf>,
+    arch: Option<Arch>,
+    mode: Option<Mode>,
+}
+
+/// What a run gives.
+#[derive(Clone, Debug, Default)]
+pub struct Assembled {
+    /// The object.
+    pub object: Object,
+    /// Warnings and notes.
+    pub warnings: Vec<Diagnostic>,
+    /// The statements after all expansion, when asked for.
+    pub listing: Vec<Entry>,
+    /// Files read by `.include` and `.incbin`.
+    pub files: Vec<PathBuf>,
 }
 
 impl Assembler {
@@ -98,8 +130,44 @@ impl Assembler {
         self
     }
 
+    /// Operators bind as in GNU assemblers instead of C, and truth is -1.
+    pub fn gnu_expressions(&mut self, on: bool) -> &mut Assembler {
+        self.gnu_expressions = on;
+        self
+    }
+
+    /// Collects [`Assembled::listing`].
+    pub fn listing(&mut self, on: bool) -> &mut Assembler {
+        self.listing = on;
+        self
+    }
+
+    /// Adds a folder that `.include` and `.incbin` search.
+    pub fn include_path(&mut self, path: impl Into<PathBuf>) -> &mut Assembler {
+        self.include_paths.push(path.into());
+        self
+    }
+
+    /// Refuses instructions that the generation lacks; without it every one is accepted.
+    pub fn arch(&mut self, arch: Arch) -> &mut Assembler {
+        self.arch = Some(arch);
+        self
+    }
+
+    /// The mode at the start, which `.supervisor` and `.worker` change;
+    /// without it nothing is checked before them.
+    pub fn mode(&mut self, mode: Mode) -> &mut Assembler {
+        self.mode = Some(mode).filter(|m| *m != Mode::Both);
+        self
+    }
+
     /// Assembles one source; `file` is its name in messages.
     pub fn assemble(&self, file: &str, source: &str) -> Result<Object, AsmErrors> {
+        self.run(file, source).map(|a| a.object)
+    }
+
+    /// The same with warnings and, when asked for, the listing.
+    pub fn run(&self, file: &str, source: &str) -> Result<Assembled, AsmErrors> {
         state::State::new(self, file).run(source)
     }
 }

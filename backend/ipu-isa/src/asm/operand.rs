@@ -1,5 +1,7 @@
 //! Instruction operands as written: registers, control registers, expressions.
 
+use crate::csr::{CsrSpace, NAMED_REGISTERS, control_register};
+use crate::object::RelocKind;
 use crate::table::{Broadcast, RegFile};
 
 use super::cursor::Cursor;
@@ -13,6 +15,8 @@ pub(crate) enum Arg {
     Reg(RegArg),
     Csr(Csr),
     Value(Expr),
+    /// An address with the way to hold it.
+    Modified(RelocKind, Expr),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,99 +54,28 @@ impl RegArg {
     };
 }
 
-/// Which control register space an index belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CsrSpace {
-    /// Both modes, `get` and `put`.
-    Common,
-    /// Worker, `get` and `put`.
-    Worker,
-    /// Worker, `uget` and `uput`.
-    WorkerUpper,
-    /// Supervisor, `get` and `put`.
-    Supervisor,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Csr {
     pub(crate) space: CsrSpace,
     pub(crate) index: u8,
 }
 
-/// Control registers by name.
-const CSRS: &[(&str, CsrSpace, u8)] = &[
-    ("PC", CsrSpace::Common, 0),
-    ("WSR", CsrSpace::Worker, 1),
-    ("VERTEX_BASE", CsrSpace::Worker, 2),
-    ("WORKER_BASE", CsrSpace::Worker, 3),
-    ("REPEAT_COUNT", CsrSpace::Worker, 4),
-    ("REPEAT_FIRST", CsrSpace::Worker, 5),
-    ("REPEAT_END", CsrSpace::Worker, 6),
-    ("COUNT_L", CsrSpace::Common, 96),
-    ("COUNT_U", CsrSpace::Common, 97),
-    ("DBG_DATA", CsrSpace::Common, 112),
-    ("DBG_BRK_ID", CsrSpace::Common, 113),
-    ("FP_STS", CsrSpace::WorkerUpper, 0),
-    ("FP_CLR", CsrSpace::WorkerUpper, 1),
-    ("FP_CTL", CsrSpace::WorkerUpper, 2),
-    ("PRNG_0_0", CsrSpace::WorkerUpper, 3),
-    ("PRNG_0_1", CsrSpace::WorkerUpper, 4),
-    ("PRNG_1_0", CsrSpace::WorkerUpper, 5),
-    ("PRNG_1_1", CsrSpace::WorkerUpper, 6),
-    ("PRNG_SEED", CsrSpace::WorkerUpper, 7),
-    ("TAS", CsrSpace::WorkerUpper, 8),
-    ("FP_NFMT", CsrSpace::WorkerUpper, 9),
-    ("FP_SCL", CsrSpace::WorkerUpper, 10),
-    ("SSR", CsrSpace::Supervisor, 1),
-    ("CR", CsrSpace::Supervisor, 2),
-    ("TILE_ID", CsrSpace::Supervisor, 3),
-    ("FP_ICTL", CsrSpace::Supervisor, 32),
-    ("WORKER0_BASE", CsrSpace::Supervisor, 33),
-    ("WORKER1_BASE", CsrSpace::Supervisor, 34),
-    ("WORKER2_BASE", CsrSpace::Supervisor, 35),
-    ("WORKER3_BASE", CsrSpace::Supervisor, 36),
-    ("WORKER4_BASE", CsrSpace::Supervisor, 37),
-    ("WORKER5_BASE", CsrSpace::Supervisor, 38),
-    ("FP_INFMT", CsrSpace::Supervisor, 49),
-    ("FP_ISCL", CsrSpace::Supervisor, 51),
-    ("CCCSLOAD", CsrSpace::Supervisor, 80),
-    ("SCOUNT_L", CsrSpace::Supervisor, 96),
-    ("SCOUNT_U", CsrSpace::Supervisor, 97),
-    ("CTXT_STS", CsrSpace::Supervisor, 114),
-    ("DBG_CTL", CsrSpace::Supervisor, 115),
-    ("ECSR", CsrSpace::Supervisor, 115),
-    ("INCOMING_MUX", CsrSpace::Supervisor, 160),
-    ("INCOMING_MUXPAIR", CsrSpace::Supervisor, 161),
-    ("INCOMING_DELTA", CsrSpace::Supervisor, 162),
-    ("INCOMING_FORMAT", CsrSpace::Supervisor, 163),
-    ("INCOMING_BASE", CsrSpace::Supervisor, 164),
-    ("SINIT", CsrSpace::Supervisor, 165),
-    ("INCOMING_DCOUNT", CsrSpace::Supervisor, 166),
-    ("OUTGOING_BASE", CsrSpace::Supervisor, 167),
-    ("OUTGOING_DELTA", CsrSpace::Supervisor, 168),
-    ("EXCHANGE_CTL", CsrSpace::Supervisor, 169),
-    ("ANS_DCOUNT", CsrSpace::Supervisor, 170),
-    ("EXCHANGE_ADJ", CsrSpace::Supervisor, 171),
-];
-
-/// Registers with a name instead of a number.
-const NAMED: &[(&str, RegFile, u8, u8)] = &[
-    ("mzero", RegFile::M, 15, 1),
-    ("mworker_base", RegFile::M, 12, 1),
-    ("mvertex_base", RegFile::M, 13, 1),
-    ("bp", RegFile::M, 8, 1),
-    ("fp", RegFile::M, 9, 1),
-    ("lr", RegFile::M, 10, 1),
-    ("sp", RegFile::M, 11, 1),
-    ("azero", RegFile::A, 15, 1),
-    ("azeros", RegFile::A, 14, 2),
-];
+impl Csr {
+    /// Only the generation with f8 has it.
+    pub(crate) fn is_f8(self) -> bool {
+        match self.space {
+            CsrSpace::WorkerUpper => matches!(self.index, 9 | 10),
+            CsrSpace::Supervisor => matches!(self.index, 49 | 51),
+            _ => false,
+        }
+    }
+}
 
 const SUFFIXES: [&str; 4] = ["+=", "++", ">>", "@"];
 
 /// `m4`, `a7`, `ap1`, `mp2`, `aq1`, or a name.
 fn register(name: &str) -> Option<RegArg> {
-    if let Some(&(_, file, first, width)) = NAMED.iter().find(|e| e.0 == name) {
+    if let Some(&(_, file, first, width)) = NAMED_REGISTERS.iter().find(|e| e.0 == name) {
         let any_zero = name == "azero";
         return Some(RegArg {
             any_zero,
@@ -194,16 +127,48 @@ fn register_tail(c: &mut Cursor<'_>, mut reg: RegArg) -> Result<RegArg> {
 
 fn parse_one(c: &mut Cursor<'_>, scope: &dyn Scope) -> Result<Arg> {
     if !c.eat("$") {
-        return expr::parse(c, scope).map(Arg::Value);
+        return modifier(c, scope).map(|(e, kind)| match kind {
+            Some(kind) => Arg::Modified(kind, e),
+            None => Arg::Value(e),
+        });
     }
+    // A preprocessor may leave a blank behind the `$`.
+    c.skip_blanks();
     let name = c.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
     if let Some(reg) = register(name) {
         return register_tail(c, reg).map(Arg::Reg);
     }
-    match CSRS.iter().find(|e| e.0 == name) {
-        Some(&(_, space, index)) => Ok(Arg::Csr(Csr { space, index })),
+    match control_register(name) {
+        Some(csr) => Ok(Arg::Csr(Csr {
+            space: csr.space,
+            index: csr.index,
+        })),
         None => Err(AsmErrorKind::UnknownRegister(name.to_string())),
     }
+}
+
+/// An expression with the way to hold its address: `x`, `x@abs18@s2` or `%abs18@s2(x)`.
+pub(crate) fn modifier(c: &mut Cursor<'_>, scope: &dyn Scope) -> Result<(Expr, Option<RelocKind>)> {
+    let name = |c: &mut Cursor<'_>| {
+        let text = c.take_while(|c| matches!(c, '@' | '_') || c.is_ascii_alphanumeric());
+        RelocKind::from_modifier(text)
+            .map(Some)
+            .ok_or_else(|| AsmErrorKind::expected("an address modifier", text))
+    };
+    if c.eat("%") {
+        let kind = name(c)?;
+        c.expect("(")?;
+        let e = expr::parse(c, scope)?;
+        c.expect(")")?;
+        return Ok((e, kind));
+    }
+    let e = expr::parse(c, scope)?;
+    c.skip_blanks();
+    if c.peek() == Some('@') {
+        let kind = name(c)?;
+        return Ok((e, kind));
+    }
+    Ok((e, None))
 }
 
 /// Most operands that any spelling takes.

@@ -9,14 +9,15 @@ use crate::table::Flag;
 use super::error::{AsmErrorKind, Loc};
 use super::expr::Expr;
 use super::select::Written;
+use super::state::Policy;
 
 /// An instruction in a section.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     pub(crate) offset: u32,
     pub(crate) loc: Loc,
-    /// Check the repeat rules if this is `rpt`.
-    pub(crate) check_repeat: bool,
+    /// What broken repeat rules are, if this is `rpt`.
+    pub(crate) check_repeat: Policy,
 }
 
 /// A place whose value was open when it was written.
@@ -56,6 +57,7 @@ pub(crate) fn default_flags(name: &str) -> SectionFlags {
         write,
         exec,
         nobits,
+        ..SectionFlags::default()
     }
 }
 
@@ -78,18 +80,27 @@ impl Build {
         self.data.len() as u32
     }
 
-    /// Pads to a multiple of `to`; text gets `nop` unless a byte is given.
-    pub(crate) fn pad(&mut self, to: u32, fill: Option<u8>) {
+    /// Pads to a multiple of `to`; text gets `nop` unless a pattern is given.
+    pub(crate) fn pad(&mut self, to: u32, fill: Option<&[u8]>) {
         self.align = self.align.max(to);
         let end = self.data.len().next_multiple_of(to.max(1) as usize);
-        if self.flags.exec && fill.is_none() {
-            let words = self.data.len().next_multiple_of(4).min(end);
-            self.data.resize(words, 0);
-            while self.data.len() < end {
-                self.data.extend(NOP.to_le_bytes());
+        match fill {
+            Some(pattern) => {
+                let missing = end - self.data.len();
+                let odd = missing % pattern.len().max(1);
+                self.data.resize(end - missing + odd, 0);
+                self.data
+                    .extend(pattern.iter().cycle().take(missing - odd).copied());
             }
+            None if self.flags.exec => {
+                let words = self.data.len().next_multiple_of(4).min(end);
+                self.data.resize(words, 0);
+                while self.data.len() < end {
+                    self.data.extend(NOP.to_le_bytes());
+                }
+            }
+            None => self.data.resize(end, 0),
         }
-        self.data.resize(end, fill.unwrap_or(0));
     }
 
     pub(crate) fn push_word(&mut self, word: u32) {
@@ -120,17 +131,18 @@ impl Build {
     }
 
     /// Checks the rules of repeated bodies; the values must be filled in.
-    pub(crate) fn check_repeats(&self, report: &mut dyn FnMut(Loc, AsmErrorKind)) {
+    pub(crate) fn check_repeats(&self, report: &mut dyn FnMut(Policy, Loc, AsmErrorKind)) {
         for (at, slot) in self
             .slots
             .iter()
             .enumerate()
-            .filter(|(_, s)| s.check_repeat)
+            .filter(|(_, s)| s.check_repeat != Policy::Allow)
         {
             let Some((start, bundles)) = self.rpt_body(slot) else {
                 continue;
             };
-            let mut error = |loc, text| report(loc, AsmErrorKind::Repeat(text));
+            let policy = slot.check_repeat;
+            let mut error = |loc, text| report(policy, loc, AsmErrorKind::Repeat(text));
             if start % 8 != 0 {
                 error(
                     slot.loc,

@@ -9,7 +9,8 @@ use crate::table::{
 
 use super::error::AsmErrorKind;
 use super::expr::{Expr, Value};
-use super::operand::{Arg, Csr, CsrSpace, RegArg};
+use super::operand::{Arg, Csr, RegArg};
+use crate::csr::CsrSpace;
 
 type Result<T> = std::result::Result<T, AsmErrorKind>;
 
@@ -244,6 +245,7 @@ fn shape_fits(f: &Format, o: &Operand, arg: &Arg) -> bool {
         }
         (_, Arg::Csr(_)) => false,
         (_, Arg::Value(_)) => true,
+        (_, Arg::Modified(kind, _)) => holds(f, o, *kind),
     }
 }
 
@@ -296,6 +298,7 @@ impl Written {
                 Arg::Reg(r) => Value::int(i64::from(r.first)),
                 Arg::Csr(c) => Value::int(i64::from(c.index)),
                 Arg::Value(e) => eval(e)?,
+                Arg::Modified(kind, e) => modified(*kind, eval(e)?)?,
             });
         }
         let mut failure = None;
@@ -318,7 +321,11 @@ impl Written {
     ) -> Result<(Decoded, Option<Address>)> {
         let mut plain = Vec::with_capacity(values.len());
         let mut address = None;
-        for (operand, value) in format.operands.iter().zip(values) {
+        for (at, (operand, value)) in format.operands.iter().zip(values).enumerate() {
+            let chosen = match self.args.get(at) {
+                Some(Arg::Modified(kind, _)) => Some(*kind),
+                _ => None,
+            };
             let is_target = matches!(operand.kind, OperandKind::Branch | OperandKind::Call);
             plain.push(match value.as_int() {
                 Some(v) if is_target && !byte_targets => word_target(&operand.name, v)?,
@@ -332,7 +339,8 @@ impl Written {
                 }
                 Some(v) => v,
                 None => {
-                    let kind = reloc_of(format, operand)
+                    let kind = chosen
+                        .or_else(|| reloc_of(format, operand))
                         .ok_or_else(|| AsmErrorKind::AddressOperand(operand.name.clone()))?;
                     if address.is_some() {
                         return Err(AsmErrorKind::NotRelocatable);
@@ -364,7 +372,38 @@ fn word_target(name: &str, index: i64) -> Result<i64> {
     .into())
 }
 
-fn reloc_of(format: &Format, operand: &Operand) -> Option<RelocKind> {
+/// True when the bits of an operand can take the field of a relocation.
+fn holds(format: &Format, operand: &Operand, kind: RelocKind) -> bool {
+    if kind == RelocKind::Run {
+        return reloc_of(format, operand) == Some(kind);
+    }
+    let [slice] = operand.slices.as_slice() else {
+        return false;
+    };
+    slice.lo == 0 && u32::from(operand.kind.bits()) >= kind.bits()
+}
+
+/// A number as the field of a relocation; branch targets stay byte addresses.
+fn modified(kind: RelocKind, value: Value) -> Result<Value> {
+    let Some(v) = value.as_int() else {
+        return Ok(value);
+    };
+    if kind.is_relative() {
+        return Err(AsmErrorKind::NotRelocatable);
+    }
+    let align = 1i64 << kind.shift();
+    if v % align != 0 {
+        return Err(EncodeError::Misaligned {
+            operand: kind.to_string(),
+            value: v,
+            align,
+        }
+        .into());
+    }
+    Ok(Value::int(v >> kind.shift()))
+}
+
+pub(crate) fn reloc_of(format: &Format, operand: &Operand) -> Option<RelocKind> {
     match (format.mnemonic.as_str(), operand.kind) {
         (_, OperandKind::Branch | OperandKind::Call) => Some(RelocKind::Abs19S2),
         ("setzi", OperandKind::Unsigned(20)) => Some(RelocKind::Abs20),

@@ -1,25 +1,24 @@
-//! One run: statements, labels, bundles, and the final pass over open values.
+//! One run: texts, statements, labels, messages.
 
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use indexmap::IndexMap;
 
-use crate::codec::{COISSUE_BIT, check_bundle, send_pic_pair};
-use crate::object::Object;
-use crate::opcode::Opcode;
-use crate::print::FNOP;
-use crate::table::{Mode, Pipeline};
+use crate::object::{Binding, Object, SymbolKind, Visibility};
+use crate::table::Mode;
 
 use super::cursor::{Cursor, is_ident, is_ident_start};
-use super::error::{AsmErrorKind, AsmErrors, Diagnostic, Loc};
+use super::emit::OpenBundle;
+use super::error::{AsmErrorKind, AsmErrors, Diagnostic, Expansion, Loc, Severity};
 use super::expr::{Expr, INSTANCE, Scope};
+use super::listing::Event;
 use super::macros::Macro;
-use super::operand::{Arg, CsrSpace, parse_args};
-use super::sections::{Build, Pending, Slot, default_flags};
-use super::select::{Written, load_constant, written};
-use super::source::{Frame, Line, read};
-use super::{Assembler, Limits};
+use super::sections::{Build, default_flags};
+use super::source::{Frame, Sources, Statement};
+use super::{Assembled, Assembler, Limits};
 
 pub(super) type Result<T> = std::result::Result<T, AsmErrorKind>;
 
@@ -33,44 +32,76 @@ pub(super) struct Condition {
     pub(super) loc: Loc,
 }
 
-#[derive(Debug)]
-struct OpenBundle {
-    loc: Loc,
-    instructions: Vec<(Written, Loc)>,
-    /// An instruction of it was wrong, which has been reported.
-    failed: bool,
+/// What happens to a broken rule of the chip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Policy {
+    #[default]
+    Error,
+    Warn,
+    Allow,
 }
+
+/// The rules that directives switch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Checks {
+    pub(super) mode: Policy,
+    pub(super) repeat: Policy,
+    pub(super) operands: Policy,
+    pub(super) bundles: Policy,
+}
+
+/// What directives say about a symbol.
+#[derive(Debug, Default)]
+pub(super) struct Attributes {
+    pub(super) binding: Option<Binding>,
+    pub(super) visibility: Visibility,
+    pub(super) kind: SymbolKind,
+    pub(super) size: Option<(Expr, Loc)>,
+    pub(super) loc: Loc,
+}
+
+/// Most bytes of all files together.
+const MAX_TEXT: usize = 256 << 20;
+/// Most warnings that are kept.
+const MAX_WARNINGS: usize = 100;
 
 #[derive(Debug)]
 pub(super) struct State<'a> {
-    pub(super) file: &'a str,
-
-    raw: Vec<String>,
+    pub(super) config: &'a Assembler,
+    pub(super) name: &'a str,
+    pub(super) sources: Sources,
     pub(super) limits: Limits,
-    pub(super) byte_targets: bool,
     pub(super) frames: Vec<Frame>,
     /// Macro calls: where and which; entry 0 stands for none.
     pub(super) calls: Vec<(Loc, Rc<str>)>,
     pub(super) macros: HashMap<String, Rc<Macro>>,
+    pub(super) alternate: bool,
     pub(super) conditions: Vec<Condition>,
     pub(super) constants: HashMap<String, Expr>,
     pub(super) labels: IndexMap<String, (usize, u32)>,
     numeric: HashMap<u32, u32>,
-    pub(super) globals: IndexMap<String, Loc>,
+    pub(super) attributes: IndexMap<String, Attributes>,
     pub(super) sections: Vec<Build>,
     pub(super) current: usize,
-    pub(super) section_stack: Vec<usize>,
+    pub(super) section_stack: Vec<(usize, usize)>,
     pub(super) previous: usize,
     pub(super) mode: Option<Mode>,
     pub(super) optimize: bool,
-    pub(super) check_mode: bool,
-    pub(super) check_repeat: bool,
-    bundle: Option<OpenBundle>,
+    pub(super) checks: Checks,
+    pub(super) bundle: Option<OpenBundle>,
     pub(super) loc: Loc,
+    /// The statement at work, for messages about expanded text.
+    text: Option<Rc<str>>,
     pub(super) lines: u64,
-    used: u64,
+    text_bytes: usize,
+    pub(super) used: u64,
     pub(super) diagnostics: Vec<Diagnostic>,
+    pub(super) warnings: Vec<Diagnostic>,
+    doubt: Cell<Option<(&'static str, &'static str)>>,
+    pub(super) events: Vec<Event>,
+    pub(super) files: Vec<PathBuf>,
     pub(super) stop: bool,
+    pub(super) ended: bool,
 }
 
 impl Scope for State<'_> {
@@ -78,7 +109,10 @@ impl Scope for State<'_> {
         if let Some(e) = self.constants.get(name) {
             return e.clone();
         }
+        let weak = |a: &Attributes| a.binding == Some(Binding::Weak);
         match self.labels.get(name) {
+            // Another object may replace it.
+            Some(_) if self.attributes.get(name).is_some_and(weak) => Expr::Symbol(name.into()),
             Some(&(section, offset)) => Expr::Place(section, offset),
             None => Expr::Symbol(name.into()),
         }
@@ -96,43 +130,53 @@ impl Scope for State<'_> {
     fn here(&self) -> Expr {
         Expr::Place(self.current, self.section().offset())
     }
+
+    fn gnu(&self) -> bool {
+        self.config.gnu_expressions
+    }
+
+    fn doubtful(&self, outer: &'static str, inner: &'static str) {
+        self.doubt.set(Some((outer, inner)));
+    }
 }
 
 impl<'a> State<'a> {
-    pub(super) fn new(assembler: &Assembler, file: &'a str) -> State<'a> {
-        let constants = assembler
-            .defines
-            .iter()
-            .map(|(n, v)| (n.clone(), Expr::Int(*v)))
-            .collect();
+    pub(super) fn new(config: &'a Assembler, name: &'a str) -> State<'a> {
+        let defines = config.defines.iter();
         State {
-            file,
-
-            raw: Vec::new(),
-            limits: assembler.limits,
-            byte_targets: assembler.byte_targets,
+            config,
+            name,
+            sources: Sources::default(),
+            limits: config.limits,
             frames: Vec::new(),
             calls: vec![(Loc::default(), "".into())],
             macros: HashMap::new(),
+            alternate: false,
             conditions: Vec::new(),
-            constants,
+            constants: defines.map(|(n, v)| (n.clone(), Expr::Int(*v))).collect(),
             labels: IndexMap::new(),
             numeric: HashMap::new(),
-            globals: IndexMap::new(),
+            attributes: IndexMap::new(),
             sections: vec![Build::new(".text", default_flags(".text"))],
             current: 0,
             section_stack: Vec::new(),
             previous: 0,
-            mode: None,
+            mode: config.mode,
             optimize: false,
-            check_mode: true,
-            check_repeat: true,
+            checks: Checks::default(),
             bundle: None,
             loc: Loc::default(),
+            text: None,
             lines: 0,
+            text_bytes: 0,
             used: 0,
             diagnostics: Vec::new(),
+            warnings: Vec::new(),
+            doubt: Cell::new(None),
+            events: Vec::new(),
+            files: Vec::new(),
             stop: false,
+            ended: false,
         }
     }
 
@@ -144,62 +188,116 @@ impl<'a> State<'a> {
         &mut self.sections[self.current]
     }
 
-    pub(super) fn error_at(&mut self, loc: Loc, kind: AsmErrorKind) {
-        if self.diagnostics.len() >= self.limits.errors.max(1) {
-            self.stop = true;
-            return;
-        }
-        self.stop |= matches!(kind, AsmErrorKind::Limit("lines" | "output bytes"));
+    fn diagnostic(&self, severity: Severity, loc: Loc, kind: AsmErrorKind) -> Diagnostic {
+        let file = |loc: Loc| {
+            let name = self.sources.files.get(loc.file as usize);
+            name.cloned().unwrap_or_default()
+        };
         let mut expansion = Vec::new();
         let mut call = loc.call;
         while call != 0 && expansion.len() < 8 {
             let Some((at, name)) = self.calls.get(call as usize) else {
                 break;
             };
-            expansion.push((name.to_string(), at.line));
+            expansion.push(Expansion {
+                name: name.to_string(),
+                file: file(*at),
+                line: at.line,
+                column: at.col + 1,
+            });
             call = at.call;
         }
-        let raw = self.raw.get((loc.line as usize).wrapping_sub(1));
-        self.diagnostics.push(Diagnostic {
-            file: self.file.to_string(),
+        let raw = self.sources.raw.get(loc.raw as usize);
+        let expanded = self
+            .text
+            .as_ref()
+            .filter(|_| loc.call != 0 && (loc.raw, loc.call) == (self.loc.raw, self.loc.call));
+        let source_line = match (expanded, raw) {
+            (Some(text), _) => text.to_string(),
+            (None, Some(raw)) => raw.to_string(),
+            _ => String::new(),
+        };
+        Diagnostic {
+            severity,
+            file: file(loc),
             line: loc.line,
             column: loc.col + 1,
             kind,
-            source_line: raw.cloned().unwrap_or_default(),
+            source_line,
             expansion,
-        });
+        }
     }
 
-    fn error(&mut self, kind: AsmErrorKind) {
+    pub(super) fn error_at(&mut self, loc: Loc, kind: AsmErrorKind) {
+        if self.diagnostics.len() >= self.limits.errors.max(1) {
+            self.stop = true;
+            return;
+        }
+        self.stop |= matches!(kind, AsmErrorKind::Limit("lines" | "output bytes"));
+        let diagnostic = self.diagnostic(Severity::Error, loc, kind);
+        self.diagnostics.push(diagnostic);
+    }
+
+    pub(super) fn error(&mut self, kind: AsmErrorKind) {
         self.error_at(self.loc, kind);
     }
 
-    pub(super) fn run(mut self, source: &str) -> std::result::Result<Object, AsmErrors> {
-        let (lines, errors) = read(source);
-        self.raw = source.lines().map(str::to_string).collect();
+    pub(super) fn warn(&mut self, severity: Severity, loc: Loc, kind: AsmErrorKind) {
+        if self.warnings.len() < MAX_WARNINGS {
+            let diagnostic = self.diagnostic(severity, loc, kind);
+            // One warning a place, however often it is repeated.
+            if !self.warnings.contains(&diagnostic) {
+                self.warnings.push(diagnostic);
+            }
+        }
+    }
 
+    /// Reports a broken rule of the chip.
+    pub(super) fn broken(&mut self, policy: Policy, loc: Loc, kind: AsmErrorKind) {
+        match policy {
+            Policy::Error => self.error_at(loc, kind),
+            Policy::Warn => self.warn(Severity::Warning, loc, kind),
+            Policy::Allow => {}
+        }
+    }
+
+    /// Begins to read a file.
+    pub(super) fn open(&mut self, name: &str, source: &str) {
+        self.text_bytes += source.len();
+        let lines = self.sources.raw.len() as u64;
+        if self.text_bytes > MAX_TEXT || lines > self.limits.lines {
+            self.error(AsmErrorKind::Limit("bytes of source text"));
+            self.stop = true;
+            return;
+        }
+        let (lines, errors) = self.sources.read(name, source);
         for (loc, kind) in errors {
             self.error_at(loc, kind);
         }
-        let lines: Rc<[Line]> = lines.into();
-        self.push_frame(Frame {
-            lines,
-            at: 0,
-            call: 0,
-            again: 0,
-            conditions: 0,
-            is_macro: false,
-        });
-        while !self.stop {
+        let frame = Frame::new(lines.into(), self.loc.call, self.conditions.len());
+        self.push_frame(frame);
+    }
+
+    pub(super) fn run(mut self, source: &str) -> std::result::Result<Assembled, AsmErrors> {
+        self.open(self.name, source);
+        while !self.stop && !self.ended {
+            let budget = self.limits.lines.saturating_sub(self.lines);
             let Some(frame) = self.frames.last_mut() else {
                 break;
             };
             let call = frame.call;
-            match frame.next() {
-                Some(line) => self.line(&line, call),
+            let next = frame.next(budget);
+            self.lines += std::mem::take(&mut frame.begun);
+            match next {
+                _ if self.lines > self.limits.lines => {
+                    self.error(AsmErrorKind::Limit("lines"));
+                    self.stop = true;
+                }
+                Some(statement) => self.read(&statement, call),
                 None => self.pop_frame(),
             }
         }
+        self.text = None;
         if let Some(open) = self.bundle.take() {
             self.error_at(open.loc, AsmErrorKind::Unclosed("{"));
         }
@@ -209,14 +307,24 @@ impl<'a> State<'a> {
         } else {
             self.finish()
         };
-        if self.diagnostics.is_empty() {
-            return Ok(object);
+        if !self.diagnostics.is_empty() {
+            let mut diagnostics = self.diagnostics;
+            diagnostics.extend(self.warnings);
+            // Of several messages at one place the errors stand first.
+            let place = |d: &Diagnostic| (d.line, d.column, d.severity != Severity::Error);
+            let main = |d: &Diagnostic| d.file == self.name;
+            diagnostics.sort_by_key(|d| (main(d), place(d)));
+            return Err(AsmErrors {
+                diagnostics,
+                truncated: truncated || self.stop,
+            });
         }
-        let mut diagnostics = self.diagnostics;
-        diagnostics.sort_by_key(|d| (d.line, d.column));
-        Err(AsmErrors {
-            diagnostics,
-            truncated: truncated || self.stop,
+        let listing = self.listing(&object);
+        Ok(Assembled {
+            object,
+            warnings: self.warnings,
+            listing,
+            files: self.files,
         })
     }
 
@@ -243,83 +351,57 @@ impl<'a> State<'a> {
         self.conditions.last().is_none_or(|c| c.active)
     }
 
-    fn line(&mut self, line: &Line, call: u32) {
-        self.lines += 1;
-        if self.lines > self.limits.lines {
-            self.error(AsmErrorKind::Limit("lines"));
-            self.stop = true;
-            return;
+    /// A statement or brace of the text on top.
+    fn read(&mut self, s: &Statement, call: u32) {
+        self.loc = Loc {
+            file: s.line.file,
+            line: s.line.number,
+            raw: s.line.raw,
+            col: s.start as u32,
+            call,
+        };
+        if call != 0 {
+            self.text = Some(s.line.text.clone());
         }
-        let depth = self.frames.len();
-        let mut c = Cursor::new(&line.text);
-        while !self.stop && !c.at_end() {
-            self.loc = Loc {
-                line: line.number,
-                col: c.pos() as u32,
-                call,
-            };
-            if c.eat(";") {
-                continue;
-            }
-            let statement = statement_text(c.rest());
-            let result = if self.active() && c.eat("{") {
-                self.open_bundle()
-            } else if self.active() && c.eat("}") {
-                self.close_bundle()
-            } else {
-                let mut inner = Cursor::new(statement);
-                let done = self.statement(&mut inner, statement);
-                let mut left = statement.len();
-                c.take_while(|ch| {
-                    let take = left > 0;
-                    left = left.saturating_sub(ch.len_utf8());
-                    take
-                });
-                if !self.active() {
-                    // Braces of skipped code are not read.
-                    c.take_while(|ch| ch != ';');
+        let result = match s.text() {
+            // Braces of skipped code are not read.
+            "{" | "}" if !self.active() => Ok(()),
+            "{" => self.open_bundle(),
+            "}" => self.close_bundle(),
+            text => {
+                let mut c = Cursor::new(text);
+                let base = self.loc.col;
+                let done = self.statement(&mut c);
+                if let Err(kind) = &done
+                    && let Some(back) = kind.points_back()
+                {
+                    c.skip_blanks();
+                    self.loc.col = base + c.pos().saturating_sub(back) as u32;
                 }
                 done
-            };
-            if let Err(kind) = result {
-                if let Some(open) = &mut self.bundle {
-                    open.failed = true;
-                }
-                self.error(kind);
             }
-            if self.frames.len() > depth && !c.at_end() {
-                // A call in the middle of a line: its body comes before the rest.
-                let rest = format!("{}{}", " ".repeat(c.pos()), c.rest());
-                let lines = Rc::from([Line {
-                    text: rest.into(),
-                    number: line.number,
-                }]);
-                let conditions = usize::MAX;
-                let frame = Frame {
-                    lines,
-                    at: 0,
-                    call,
-                    again: 0,
-                    conditions,
-                    is_macro: false,
-                };
-                let body = self.frames.pop();
-                self.push_frame(frame);
-                self.frames.extend(body);
-                return;
+        };
+        if let Err(kind) = result {
+            if let Some(open) = &mut self.bundle {
+                open.failed = true;
             }
+            self.error(kind);
+        }
+        if let Some((outer, inner)) = self.doubt.take() {
+            let kind = AsmErrorKind::Precedence(outer, inner);
+            self.warn(Severity::Warning, self.loc, kind);
         }
     }
 
     /// One statement: labels, then a directive, an assignment, a call or an instruction.
-    fn statement(&mut self, c: &mut Cursor<'_>, whole: &str) -> Result<()> {
+    fn statement(&mut self, c: &mut Cursor<'_>) -> Result<()> {
         let base = self.loc.col;
         loop {
             c.skip_blanks();
             self.loc.col = base + c.pos() as u32;
             let Some(name) = label(c) else { break };
             if self.active() {
-                self.define_label(name)?;
+                self.define_label(&name)?;
             }
         }
         if c.at_end() {
@@ -327,6 +409,14 @@ impl<'a> State<'a> {
         }
         let start = c.clone();
         let Some(name) = c.ident() else {
+            let mut quoted = c.clone();
+            if self.active()
+                && quoted.name_or_string().is_ok()
+                && quoted.eat("=")
+                && !quoted.rest().starts_with('=')
+            {
+                return self.assign(c, "=");
+            }
             if !self.active() {
                 return Ok(());
             }
@@ -344,7 +434,7 @@ impl<'a> State<'a> {
             return self.call_macro(&m, c.rest());
         }
         if name.starts_with('.') {
-            return self.directive(name, c, whole);
+            return self.directive(name, c);
         }
         self.instruction(name, c)
     }
@@ -364,6 +454,9 @@ impl<'a> State<'a> {
         };
         if self.labels.contains_key(&name) || self.constants.contains_key(&name) {
             return Err(AsmErrorKind::Redefined(name));
+        }
+        if self.config.listing {
+            self.events.push(Event::Label(name.clone()));
         }
         self.labels.insert(name, place);
         Ok(())
@@ -388,196 +481,21 @@ impl<'a> State<'a> {
         }
         Ok(())
     }
-
-    fn instruction(&mut self, name: &str, c: &mut Cursor<'_>) -> Result<()> {
-        let args = parse_args(c, self)?;
-        if name == "ldconst" {
-            if self.bundle.is_some() {
-                return Err(AsmErrorKind::InBundle("`ldconst`"));
-            }
-            let value = match args.get(1) {
-                Some(Arg::Value(e)) => e.eval(&|_| None).ok().and_then(|v| v.as_int()),
-                _ => None,
-            };
-            for w in load_constant(&args, value)? {
-                self.solo(w, self.loc)?;
-            }
-            return Ok(());
-        }
-        let w = written(name, args)?;
-        self.check_mode(&w)?;
-        match &mut self.bundle {
-            Some(open) => {
-                if open.instructions.len() < 3 {
-                    open.instructions.push((w, self.loc));
-                }
-                Ok(())
-            }
-            None => self.solo(w, self.loc),
-        }
-    }
-
-    fn check_mode(&self, w: &Written) -> Result<()> {
-        if !self.check_mode {
-            return Ok(());
-        }
-        let of_csr = w.csr().and_then(|c| match c.space {
-            CsrSpace::Common => None,
-            CsrSpace::Worker | CsrSpace::WorkerUpper => Some(Mode::Worker),
-            CsrSpace::Supervisor => Some(Mode::Supervisor),
-        });
-        for wanted in [Some(w.format().mode), of_csr] {
-            match (wanted, self.mode) {
-                (Some(Mode::Worker), Some(Mode::Supervisor)) => {
-                    return Err(AsmErrorKind::Mode("Worker"));
-                }
-                (Some(Mode::Supervisor), Some(Mode::Worker)) => {
-                    return Err(AsmErrorKind::Mode("Supervisor"));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn start_slot(&mut self, bytes: u64, loc: Loc) -> Result<()> {
-        self.room(bytes)?;
-        let check_repeat = self.check_repeat;
-        let section = self.section_mut();
-        if !section.offset().is_multiple_of(4) {
-            return Err(AsmErrorKind::Alignment(
-                "instructions must start at a multiple of 4",
-            ));
-        }
-        let offset = section.offset();
-        section.align = section.align.max(4);
-        section.slots.push(Slot {
-            offset,
-            loc,
-            check_repeat,
-        });
-        Ok(())
-    }
-
-    /// Writes an instruction word, now or when its values are known.
-    fn emit(&mut self, w: Written, coissue: bool, loc: Loc) -> Result<()> {
-        let offset = self.section().offset();
-        let flag = if coissue { COISSUE_BIT } else { 0 };
-        let open = |e: &Expr| e.eval(&|_| None);
-        let known = |a: &Arg| match a {
-            Arg::Value(e) => open(e).is_ok_and(|v| v.base.is_none()),
-            _ => true,
-        };
-        if w.format().opcode == Opcode::Rpt {
-            let section = self.section_mut();
-            section.align = section.align.max(8);
-        }
-        if w.args.iter().all(known) {
-            let (decoded, _) = w.resolve(&open, self.byte_targets)?;
-            if let [xpic, pic] = w.word2.as_slice() {
-                let (xpic, pic) = (self.constant(xpic)?, self.constant(pic)?);
-                let pair = send_pic_pair(decoded, xpic, pic)?;
-                for word in pair.words() {
-                    self.section_mut().push_word(word);
-                }
-                return Ok(());
-            }
-            self.section_mut().push_word(decoded.word() | flag);
-            return Ok(());
-        }
-        if !w.word2.is_empty() {
-            return Err(AsmErrorKind::NotConstant(w.format().mnemonic.clone()));
-        }
-        let section = self.section_mut();
-        section.push_word(w.format().matches | flag);
-        let pending = Pending::Instruction {
-            written: Box::new(w),
-            coissue,
-        };
-        section.pending.push((offset, loc, pending));
-        Ok(())
-    }
-
-    fn solo(&mut self, w: Written, loc: Loc) -> Result<()> {
-        let two_words = w.format().words == 2;
-        if two_words {
-            let section = self.section_mut();
-            if !section.offset().is_multiple_of(8) {
-                return Err(AsmErrorKind::Alignment(
-                    "`sendpicp` must start at a multiple of 8",
-                ));
-            }
-            section.align = section.align.max(8);
-        }
-        let bytes = if w.word2.is_empty() { 4 } else { 8 };
-        self.start_slot(bytes, loc)?;
-        let end = self.section().data.len() + bytes as usize;
-        let done = self.emit(w, false, loc);
-        // Places stay right after an error.
-        self.section_mut().data.resize(end, 0);
-        done
-    }
-
-    fn open_bundle(&mut self) -> Result<()> {
-        if self.bundle.is_some() {
-            return Err(AsmErrorKind::InBundle("another bundle"));
-        }
-        self.bundle = Some(OpenBundle {
-            loc: self.loc,
-            instructions: Vec::new(),
-            failed: false,
-        });
-        Ok(())
-    }
-
-    fn close_bundle(&mut self) -> Result<()> {
-        let open = self.bundle.take().ok_or(AsmErrorKind::BundleClose)?;
-        let loc = open.loc;
-        if open.failed {
-            let end = self.section().data.len() + 8;
-            self.section_mut().data.resize(end, 0);
-            return Ok(());
-        }
-        let [mut main, mut aux] = match <[_; 2]>::try_from(open.instructions) {
-            Ok(pair) => pair,
-            Err(list) => {
-                self.error_at(loc, AsmErrorKind::BundleSize(list.len()));
-                return Ok(());
-            }
-        };
-        let pipelines = (main.0.format().pipeline, aux.0.format().pipeline);
-        if self.optimize && pipelines == (Pipeline::Aux, Pipeline::Main) {
-            std::mem::swap(&mut main, &mut aux);
-        }
-        let (m, a) = (main.0.skeleton(), aux.0.skeleton());
-        if let Err(e) = check_bundle(&m, &a) {
-            self.error_at(loc, e.into());
-            return Ok(());
-        }
-        let filler = aux.0.args.get(1) == Some(&Arg::Value(Expr::Int(0))) && a.word() == FNOP;
-        let at = self.section().offset() % 8;
-        if self.optimize && m.opcode == Opcode::Rpt && filler && at == 4 {
-            return self.solo(main.0, main.1);
-        }
-        self.start_slot(8, loc)?;
-        let end = self.section().data.len() + 8;
-        let main_done = self.emit(main.0, true, main.1);
-        self.section_mut().data.resize(end - 4, 0);
-        let aux_done = self.emit(aux.0, true, aux.1);
-        self.section_mut().data.resize(end, 0);
-        main_done.and(aux_done)
-    }
-
-    pub(super) fn in_bundle(&self) -> bool {
-        self.bundle.is_some()
-    }
 }
 
-/// Takes `name:` or `1:`.
-fn label<'t>(c: &mut Cursor<'t>) -> Option<&'t str> {
+/// Takes `name:`, `1:` or `"any name":`.
+fn label(c: &mut Cursor<'_>) -> Option<String> {
     let mut probe = c.clone();
     probe.skip_blanks();
     let start = probe.peek()?;
+    if start == '"' {
+        let name = probe.name_or_string().ok()?;
+        if !probe.eat(":") {
+            return None;
+        }
+        *c = probe;
+        return Some(name);
+    }
     if !is_ident_start(start) && !start.is_ascii_digit() {
         return None;
     }
@@ -590,21 +508,5 @@ fn label<'t>(c: &mut Cursor<'t>) -> Option<&'t str> {
         return None;
     }
     *c = probe;
-    Some(name)
-}
-
-/// The text up to a `;` or brace outside quotes. Braces of macro arguments in
-/// parentheses stay.
-fn statement_text(text: &str) -> &str {
-    let (mut quote, mut escaped) = (false, false);
-    for (at, c) in text.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' if quote => escaped = true,
-            '"' => quote = !quote,
-            ';' | '{' | '}' if !quote => return &text[..at],
-            _ => {}
-        }
-    }
-    text
+    Some(name.to_string())
 }

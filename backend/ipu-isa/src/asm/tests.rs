@@ -1,6 +1,6 @@
 //! Directives, spellings, bundles, errors.
 
-use crate::object::{Binding, Object, RelocKind, RelocTarget, SymbolPlace};
+use crate::object::{Binding, Object, RelocKind, RelocTarget, SymbolKind, SymbolPlace};
 
 use super::{AsmErrorKind, AsmErrors, Assembler, Limits};
 
@@ -256,10 +256,9 @@ fn modes() {
 #[test]
 fn sections_and_symbols() {
     let o = object(
-        ".globl f, v, late\n.section .text.f,\"ax\",@progbits\nf: nop\n.data\n.byte 1\n.previous\nnop\n\
+        ".globl f, v, late\n.section .text.f,\"ax\",@progbits\nf: nop\n.type f, @function\n.size f, .-f\n.data\n.byte 1\n.previous\nnop\n\
          .pushsection .rodata.x,\"a\"\n.p2align 4\n.long 2\n.popsection\nnop\n\
-         .section \"odd-name\",\"aw\",@nobits\n.zero 8\n.set v, 5\n.local g\ng: .type f, @function\n\
-         .size f, .-f",
+         .section \"odd-name\",\"aw\",@nobits\n.zero 8\n.set v, 5\n.local g\ng:",
     );
     let names: Vec<(&str, usize, u32)> = o
         .sections
@@ -284,6 +283,8 @@ fn sections_and_symbols() {
         offset: 0,
     };
     assert_eq!((f.place, f.binding), (place, Binding::Global));
+    assert_eq!((f.kind, f.size), (SymbolKind::Function, 4));
+    assert!(error("f: nop\n.data\n.size f, .-f").contains("neither a number"));
     assert_eq!(o.symbol("v").unwrap().place, SymbolPlace::Absolute(5));
     assert_eq!(o.symbol("late").unwrap().place, SymbolPlace::Undefined);
     assert_eq!(o.symbol("g").unwrap().binding, Binding::Local);
@@ -461,11 +462,11 @@ fn macro_errors_name_the_call() {
     let e = errors(".macro m\n add $m0, $m1\n.endm\nnop\nm");
     let text = e.to_string();
     assert!(
-        text.starts_with("t.S:2:2: invalid operands; the forms are: add {dst}"),
+        text.starts_with("t.S:2:2: error: invalid operands; the forms are: add {dst}"),
         "{text}"
     );
     assert!(
-        text.contains("\n  |  add $m0, $m1\n  = in the expansion of `m` at t.S:5"),
+        text.contains("\n add $m0, $m1\n ^\nt.S:5:1: note: in the expansion of `m`"),
         "{text}"
     );
     assert!(error(".macro m\nnop").starts_with("1:1: `.macro` is not closed"));
@@ -527,19 +528,23 @@ fn runs_are_bounded() {
 
 #[test]
 fn errors_are_located_and_several() {
-    let e = errors("nop\n  addd $m0, $m1, $m2\n.frob 1\nadd $m0, $q1, 2 # c\n#include <x>\n");
+    let e = errors("nop\n  addd $m0, $m1, $m2\n.frob 1\n\tadd $m0, $q1, 2 # c\n#include <x>\n");
     let text: Vec<String> = e.to_string().lines().map(str::to_string).collect();
     assert_eq!(
         text,
         [
-            "t.S:2:3: unknown instruction `addd`, did you mean `add`?",
-            "  |   addd $m0, $m1, $m2",
-            "t.S:3:1: unknown directive `.frob`",
-            "  | .frob 1",
-            "t.S:4:1: unknown register `$q1`",
-            "  | add $m0, $q1, 2 # c",
-            "t.S:5:1: C preprocessor lines (`#include`) are not supported",
-            "  | #include <x>",
+            "t.S:2:3: error: unknown instruction `addd`, did you mean `add`?",
+            "  addd $m0, $m1, $m2",
+            "  ^",
+            "t.S:3:1: error: unknown directive `.frob`",
+            ".frob 1",
+            "^",
+            "t.S:4:11: error: unknown register `$q1`",
+            "\tadd $m0, $q1, 2 # c",
+            "\t         ^",
+            "t.S:5:1: error: `#include` is for the C preprocessor, which was not run on this text",
+            "#include <x>",
+            "^",
         ]
     );
     assert!(error("add $m0, $m1, $m2 $m3").contains("expected `,` or the end of the statement"));
