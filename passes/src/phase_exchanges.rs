@@ -3,20 +3,20 @@
 //! Schedules are events with symbolic operands; addresses come later, and placement keeps apart
 //! what a schedule sends and receives at the same time.
 
-use ipu_exchange::schedule::{ScheduleError, schedule};
+use ipu_exchange::schedule::schedule;
 use ipu_program::tile::{Step, TileProgram};
 use ipu_target::Target;
 
-/// An exchange without a schedule.
+/// A step without a schedule.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("exchange '{step}': {source}")]
+#[error("exchange '{step}': {why}")]
 pub struct PhaseError {
     /// Source location.
     pub location: String,
     /// Step symbol.
     pub step: String,
-    /// What is wrong with its transfers.
-    pub source: ScheduleError,
+    /// What is wrong with it.
+    pub why: String,
 }
 
 /// Schedules all exchanges of a program.
@@ -25,6 +25,13 @@ pub struct PhaseError {
 /// A transfer that the chip cannot carry out, or a rearrangement that was not lowered.
 pub fn phase_exchanges(program: &mut TileProgram, target: &Target) -> Result<(), PhaseError> {
     for step in &mut program.steps {
+        if let Step::Rearrange { name, location, .. } = step {
+            return Err(PhaseError {
+                location: location.clone(),
+                step: name.clone(),
+                why: "it is a rearrangement; run ipu-convert-layouts first".to_owned(),
+            });
+        }
         if let Step::Exchange {
             name,
             copies,
@@ -32,10 +39,10 @@ pub fn phase_exchanges(program: &mut TileProgram, target: &Target) -> Result<(),
             location,
         } = step
         {
-            let found = schedule(target, copies).map_err(|source| PhaseError {
+            let found = schedule(target, copies).map_err(|e| PhaseError {
                 location: location.clone(),
                 step: name.clone(),
-                source,
+                why: e.to_string(),
             })?;
             tracing::debug!(
                 exchange = %name,

@@ -2,7 +2,7 @@
 
 use ipu_image::timeline::timeline;
 use ipu_program::kernels::Kernels;
-use ipu_program::tile::TileProgram;
+use ipu_program::tile::{Step, TileProgram};
 use ipu_target::Target;
 
 /// Scheduled cycles of each program.
@@ -14,6 +14,17 @@ pub fn scheduled<'a>(
     programs
         .map(|p| timeline(p, target, kernels).total)
         .collect()
+}
+
+/// The first step whose cycles are not known yet.
+pub fn unscheduled(program: &TileProgram) -> Option<&str> {
+    program.steps.iter().find_map(|step| match step {
+        Step::Compute(_)
+        | Step::Exchange {
+            schedule: Some(_), ..
+        } => None,
+        Step::Exchange { schedule: None, .. } | Step::Rearrange { .. } => Some(step.name()),
+    })
 }
 
 /// Index of the fewest cycles, the first of equals.

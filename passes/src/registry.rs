@@ -333,7 +333,13 @@ fn run_pick_finalist(module: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(),
     let mut programs = Vec::new();
     for &op in &list {
         if ipu::infeasible(op).is_none() {
-            programs.push((op, tile_ir::read(program_op(op)?)?));
+            let program = tile_ir::read(program_op(op)?)?;
+            if let Some(step) = pick_finalist::unscheduled(&program) {
+                let why =
+                    format!("exchange '{step}' has no schedule; run ipu-phase-exchanges first");
+                return Err(emit_error(op, why));
+            }
+            programs.push((op, program));
         }
     }
     if programs.is_empty() {

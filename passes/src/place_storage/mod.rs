@@ -345,16 +345,21 @@ fn apart(
 /// Bytes of the rows of each tile, one after the other, each 8-byte aligned.
 ///
 /// # Errors
-/// An exchange without a schedule, or one that cannot be encoded.
+/// An exchange without a schedule, or one that cannot be encoded; a rearrangement.
 pub fn row_bytes(program: &TileProgram, target: &Target) -> Result<BTreeMap<u32, u32>, PlaceError> {
     let mut bytes: BTreeMap<u32, u32> = BTreeMap::new();
     for step in &program.steps {
-        let Step::Exchange { name, schedule, .. } = step else {
-            continue;
-        };
         let error = |why: String| PlaceError::Schedule {
-            step: name.clone(),
+            step: step.name().to_owned(),
             why,
+        };
+        let schedule = match step {
+            Step::Exchange { schedule, .. } => schedule,
+            Step::Compute(_) => continue,
+            Step::Rearrange { .. } => {
+                let why = "it is a rearrangement; run ipu-convert-layouts first";
+                return Err(error(why.to_owned()));
+            }
         };
         let schedule = schedule
             .as_ref()

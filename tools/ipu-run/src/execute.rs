@@ -4,8 +4,8 @@ use crate::cli::{Cli, DeviceName, Equality};
 use crate::compile::{Compiled, Progress, compile};
 use crate::report::ResultFile;
 use anyhow::{Context as _, Result, anyhow, bail};
-use ipu_image::package::Package;
-use ipu_program::graph::Graph;
+use ipu_image::package::{Package, PackageError};
+use ipu_program::graph::{Graph, OpKind};
 use ipu_program::types::ElementType;
 use ipu_runtime::compare::{EqualityMode, Limits, compare};
 use ipu_runtime::{
@@ -73,7 +73,11 @@ fn load(cli: &Cli, path: &Path, progress: &Progress) -> Result<Loaded> {
             );
         }
         let package = progress.stage("load", || {
-            Package::read(path).with_context(|| path.display().to_string())
+            Package::read(path).map_err(|e| match e {
+                // These name the file already.
+                PackageError::Io { .. } => anyhow::Error::new(e),
+                _ => anyhow::Error::new(e).context(path.display().to_string()),
+            })
         })?;
         return Ok(Loaded {
             graph: None,
@@ -97,6 +101,9 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
         Some(file) => weights::read(file)?,
         None => Parameters::new(),
     };
+    if let Some(graph) = &loaded.graph {
+        check_parameters(graph, &parameters, cli.weights.as_deref())?;
+    }
     let inputs = cli
         .input
         .iter()
@@ -116,6 +123,12 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
             text => input::parse(text).map(Some),
         })
         .collect::<Result<Vec<_>, _>>()?;
+
+    for text in &cli.output {
+        if !text.is_empty() && text != "-" && !text.starts_with('@') {
+            bail!("--output={text}: expected @FILE.npy, @FILE.bin, - or nothing");
+        }
+    }
 
     let program = Program {
         package: loaded.package.as_ref(),
@@ -199,6 +212,40 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
     }
 }
 
+/// Refuses weights that lack a parameter of the model or hold it in another shape; names all of
+/// them, each where the model asks for it.
+fn check_parameters(graph: &Graph, parameters: &Parameters, file: Option<&Path>) -> Result<()> {
+    let mut problems = Vec::new();
+    for op in &graph.ops {
+        let used = graph.outputs.contains(&op.result)
+            || graph.ops.iter().any(|o| o.operands.contains(&op.result));
+        let OpKind::Parameter { name } = &op.kind else {
+            continue;
+        };
+        let ty = graph.ty(op.result);
+        let problem = match (parameters.get(name), file) {
+            _ if !used => continue,
+            (Some(array), _) if array.shape() == ty.shape => continue,
+            (Some(array), file) => format!(
+                "is {} in {}",
+                array.ty(),
+                file.unwrap_or(Path::new("the weights")).display()
+            ),
+            (None, Some(file)) => format!("is missing in {}", file.display()),
+            (None, None) => "has no value, give --weights=FILE".to_owned(),
+        };
+        problems.push(format!(
+            "{}: error: parameter '{name}' of {ty} {problem}",
+            op.location
+        ));
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(anyhow!(problems.join("\n")))
+    }
+}
+
 /// One device from load to the last run.
 fn drive(
     device: &mut dyn Device,
@@ -279,9 +326,7 @@ fn write(cli: &Cli, i: usize, function: &str, output: &HostArray) -> Result<()> 
             );
         }
         Some(text) => {
-            let Some(file) = text.strip_prefix('@').map(Path::new) else {
-                bail!("--output={text}: expected @FILE.npy, @FILE.bin, - or nothing");
-            };
+            let file = Path::new(text.strip_prefix('@').unwrap_or(text));
             if file.extension().is_some_and(|e| e == "npy") {
                 npy::write(file, output)?;
             } else {

@@ -61,16 +61,18 @@ impl Figures {
 }
 
 /// The forms of one model.
-struct Compiled {
+pub struct Compiled {
     graph: Graph,
     selected: Vec<Graph>,
     tiled: Vec<TileProgram>,
     placed: Vec<TileProgram>,
-    picked: Vec<TileProgram>,
-    package: Vec<u8>,
+    /// The one that was picked.
+    pub picked: Vec<TileProgram>,
+    /// Its package.
+    pub package: Vec<u8>,
 }
 
-fn compile(model: &Model, threads: bool) -> Checked<Compiled> {
+pub fn compile(model: &Model, threads: bool) -> Checked<Compiled> {
     with_big_stack(|| {
         let session = Session::new();
         session.set_threads(threads);

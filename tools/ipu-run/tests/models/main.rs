@@ -6,9 +6,11 @@
 
 mod generate;
 mod levels;
+mod rows;
 
 use generate::model;
-use levels::{Figures, check};
+use ipu_image::package::Package;
+use levels::{Figures, check, compile};
 
 /// Sizes of machines; whole chips are slower, so they are rarer.
 const TILES: [u32; 15] = [1, 2, 3, 5, 8, 17, 64, 1, 2, 3, 5, 8, 17, 64, 1472];
@@ -45,6 +47,37 @@ fn models_agree_at_every_level_part_1() {
 #[test]
 fn models_agree_at_every_level_part_2() {
     println!("{:#?}", sweep(30..60));
+}
+
+#[test]
+fn schedules_pass_an_independent_checker() {
+    let Some(checker) = rows::checker() else {
+        println!("skipped: no check_rows.py beside the repository, set IPU_CHECK_ROWS to its path");
+        return;
+    };
+    let mut phases = Vec::new();
+    for seed in 0..60 {
+        let tiles = [2, 3, 5, 8, 17, 64, 300, 1472][seed as usize % 8];
+        let compiled = compile(&model(seed, tiles), true).unwrap();
+        let package = Package::from_bytes(&compiled.package).unwrap();
+        let name = format!("seed{seed}.tiles{tiles}");
+        phases.extend(rows::phases(&name, &compiled.picked[0], &package).unwrap());
+        if phases.len() >= 40 {
+            break;
+        }
+    }
+    let found = rows::check(&checker, &phases).unwrap();
+    assert_eq!(
+        found.matches(" ok: words delivered").count(),
+        phases.len(),
+        "{found}"
+    );
+    assert!(phases.len() >= 20, "only {} phases", phases.len());
+    // The checker does look: a word that goes elsewhere is refused.
+    let transfer = &mut phases[0]["transfers"][0];
+    transfer["source_address"] = "0x4c000".into();
+    assert!(rows::check(&checker, &phases[..1]).is_err());
+    println!("{found}");
 }
 
 #[test]
