@@ -40,3 +40,6 @@ pub use table::{
     Access, Arch, Broadcast, Coissue, Flag, Format, FormatId, MAX_OPERANDS, Mode, Operand,
     OperandKind, Pipeline, RegFile, Slice, Table, table,
 };
+
+/// Changes with every change of this crate: part of the key of whatever keeps its output.
+pub const FINGERPRINT: &str = env!("IPU_ISA_FINGERPRINT");

@@ -2,8 +2,8 @@
 //! calls them step by step.
 
 use super::EmitError;
+use super::cache::ObjectCache;
 use crate::package::{Symbol, SymbolKind};
-use ipu_isa::asm::Assembler;
 use ipu_isa::link::{Image, LinkOptions, Linker};
 use ipu_isa::object::Object;
 use ipu_isa::{EncodeError, FormatId, encode, table};
@@ -73,12 +73,8 @@ fn assemble(name: &str, file: &str, defines: &[(&str, i64)]) -> Result<Object, E
             kernel: name.to_owned(),
         });
     };
-    let mut assembler = Assembler::new();
-    for (define, value) in defines {
-        assembler.define(define, *value);
-    }
-    let mut object = assembler
-        .assemble(&format!("device/{file}"), text)
+    let mut object = ObjectCache::shared()
+        .assemble(&format!("device/{file}"), text, defines)
         .map_err(|e| EmitError::Assemble {
             kernel: name.to_owned(),
             text: e.to_string(),

@@ -4,6 +4,7 @@
 //! tile's own supervisor program (all below the host window); exchange rows in elements of their
 //! own; the runtime state with the workers' scratch; behind it the argument records; then data.
 
+pub mod cache;
 mod code;
 mod rows;
 
