@@ -192,7 +192,12 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
         let found = accuracy::top1(labels, output)?;
         result.accuracy = Some(found.fraction());
         if !cli.quiet {
-            println!("{} samples, accuracy {:.3}", found.total, found.fraction());
+            println!(
+                "{} {}, accuracy {:.3}",
+                found.total,
+                samples(cli),
+                found.fraction()
+            );
         }
     }
     for (i, output) in outputs.iter().enumerate() {
@@ -306,6 +311,15 @@ fn check(
     }
     result.compared(i, against, comparison);
     Ok(())
+}
+
+/// What the first input consists of: the name of its file, `images` for `@images.npy`.
+fn samples(cli: &Cli) -> &str {
+    cli.input
+        .first()
+        .and_then(|text| text.rsplit_once('@'))
+        .and_then(|(_, file)| Path::new(file).file_stem()?.to_str())
+        .unwrap_or("samples")
 }
 
 /// Puts a result where the command line says, by default on standard output.
