@@ -22,10 +22,10 @@ func.func @main(%x: tensor<4x64xf16>) -> tensor<4x64xf16> {
   return %2 : tensor<4x64xf16>
 }
 
-// Operators: the three are one. Rows of the argument arrive on 4 tiles; the product wants each pair
-// of rows on 4 tiles and has each quarter of the weights on 2.
+// Operators: the three are one. The argument arrives in 8 parts, 2 rows of 16 columns on each tile;
+// the product wants each pair of rows whole on 4 tiles and has each quarter of the weights on 2.
 // SELECT: ipu.candidate @c0 estimated {{[0-9]+}} because
-// SELECT-NEXT: func.func @main(%arg0: tensor<4x64xf16, #ipu.layout<rows 4 x 1 stride 1, columns 1 x 64 stride 0, order rows>>)
+// SELECT-NEXT: func.func @main(%arg0: tensor<4x64xf16, #ipu.layout<rows 2 x 2 stride 4, columns 4 x 16 stride 1, order rows>>)
 // SELECT: nn.linear %arg0, %0 bias %1 activation relu {plan = #ipu.plan<gemm grid 2 x 4, partials f32, compute {{[0-9]+}} cycles, exchange {{[0-9]+}} cycles, best of {{[0-9]+}}, operands [
 // SELECT-SAME: <rows 2 x 2 stride 4, columns 1 x 64 stride 0, order panels copies 4 stride 1>,
 // SELECT-SAME: <rows 1 x 64 stride 0, columns 4 x 16 stride 1, order weights8 memory interleaved copies 2 stride 4>,
@@ -50,44 +50,57 @@ func.func @main(%x: tensor<4x64xf16>) -> tensor<4x64xf16> {
 // TILE-NEXT: tile.compute @fc.gemm "gemm_f32_bias_relu"(@arg0.panels, @fc.weight, @fc.bias, @fc.acc, @fc) {0 to 7: [0, 2, 4, 1, 64, 64]}
 // TILE-NEXT: tile.rearrange @move.result0 from @fc to @result0
 
-// Copies: each of 4 tiles packs its row, tiles 0 and 1 keep their own, and each row goes to the 4
-// tiles that want it: 8 words for each panel of 16 columns, a panel of 2 rows is 64 bytes.
-// LAYOUTS: tile.compute @move.arg0.pack "copy_blocks"(@arg0, @move.arg0.pack) {0 to 3: [0, 1, 4, 0, 0, 128, 32, 32, 32]}
+// Copies: each tile packs its part, a panel of 2 rows, keeps it, and sends it, 16 words, to the 3
+// other tiles that want these rows. Panel n of a tile starts at n * 64.
+// LAYOUTS: tile.compute @move.arg0.pack "copy_blocks"(@arg0, @move.arg0.pack) {0 to 7: [0, 2, 1, 0, 0, 32, 32, 32, 64]}
 // LAYOUTS-NEXT: tile.compute @move.arg0.local "copy_blocks"(@move.arg0.pack, @arg0.panels) {
-// LAYOUTS-NEXT:   0: [0, 1, 4, 0, 0, 32, 32, 32, 64],
-// LAYOUTS-NEXT:   1: [0, 1, 4, 0, 32, 32, 32, 32, 64]
+// LAYOUTS-NEXT: 0: [0, 2, 1, 0, 0, 32, 64, 32, 64],
+// LAYOUTS-NEXT: 1: [0, 2, 1, 0, 64, 32, 64, 32, 64],
+// LAYOUTS-NEXT: 2: [0, 2, 1, 0, 128, 32, 64, 32, 64],
+// LAYOUTS-NEXT: 3: [0, 2, 1, 0, 192, 32, 64, 32, 64],
+// LAYOUTS-NEXT: 4: [0, 2, 1, 0, 0, 32, 64, 32, 64],
+// LAYOUTS-NEXT: 5: [0, 2, 1, 0, 64, 32, 64, 32, 64],
+// LAYOUTS-NEXT: 6: [0, 2, 1, 0, 128, 32, 64, 32, 64],
+// LAYOUTS-NEXT: 7: [0, 2, 1, 0, 192, 32, 64, 32, 64]
 // LAYOUTS-NEXT: }
 // LAYOUTS-NEXT: tile.exchange @move.arg0 {
 // LAYOUTS-NEXT: copy @move.arg0.pack to @arg0.panels [
-// LAYOUTS-NEXT: 0+0 x 8 -> 1+0 and 2+0 and 3+0, 0+32 x 8 -> 1+64 and 2+64 and 3+64,
-// LAYOUTS-NEXT: 1+0 x 8 -> 0+32 and 2+32 and 3+32, 1+32 x 8 -> 0+96 and 2+96 and 3+96,
-// LAYOUTS-NEXT: 2+0 x 8 -> 4+0 and 5+0 and 6+0 and 7+0,
-// LAYOUTS-NEXT: 3+0 x 8 -> 4+32 and 5+32 and 6+32 and 7+32,
+// LAYOUTS-NEXT: 0+0 x 16 -> 1+0 and 2+0 and 3+0,
+// LAYOUTS-NEXT: 1+0 x 16 -> 0+64 and 2+64 and 3+64,
+// LAYOUTS-NEXT: 2+0 x 16 -> 0+128 and 1+128 and 3+128,
+// LAYOUTS-NEXT: 3+0 x 16 -> 0+192 and 1+192 and 2+192,
+// LAYOUTS-NEXT: 4+0 x 16 -> 5+0 and 6+0 and 7+0,
+// LAYOUTS-NEXT: 5+0 x 16 -> 4+64 and 6+64 and 7+64,
+// LAYOUTS-NEXT: 6+0 x 16 -> 4+128 and 5+128 and 7+128,
+// LAYOUTS-NEXT: 7+0 x 16 -> 4+192 and 5+192 and 6+192
 // LAYOUTS-NEXT: ]
 // LAYOUTS-NEXT: }
 // LAYOUTS-NEXT: tile.compute @fc.gemm
 // LAYOUTS-NEXT: tile.compute @move.result0 "copy_blocks"(@fc, @result0) {0 to 7: [0, 2, 1, 0, 0, 32, 64, 32, 32]}
 
-// Schedules: a row of every tile, senders and receivers, with its bound.
+// Schedules: a row of every tile. Each sends its 16 words once, in both directions, and listens to
+// the 3 others of its rows one after the other; in the end to nobody.
 // PHASES: tile.exchange @move.arg0 {
-// PHASES: ] 
-// PHASES-NEXT: } schedule horizon {{[0-9]+}} bound {{[0-9]+}} by tile {{[0-9]}} {
-// PHASES-NEXT: tile 0 until {{[0-9]+}} [
-// PHASES-SAME: send {{[0-9]+}} @move.arg0.pack+0 x 8 direction
-// PHASES-SAME: from 1
-// PHASES-NEXT: tile 1 until
-// PHASES-NEXT: tile 2 until
-// PHASES-NEXT: tile 3 until
-// A tile that only receives: from 2 and from 3, then from nobody.
-// PHASES-NEXT: tile 4 until {{[0-9]+}} [mux {{[0-9]+}} from {{[23]}}
-// PHASES-NOT: send
+// PHASES: {{^ *}}]
+// PHASES-NEXT: } schedule horizon {{[0-9]+}} bound {{[0-9]+}} by tile {{[0-7]}} {
+// PHASES-NEXT: tile 0 until {{[0-9]+}} [{{.*}}send {{[0-9]+}} @move.arg0.pack+0 x 16 direction 3{{.*}}]
+// PHASES-NEXT: tile 1 until {{[0-9]+}} [{{.*}}send {{[0-9]+}} @move.arg0.pack+0 x 16 direction 3{{.*}}]
+// PHASES-NEXT: tile 2 until {{[0-9]+}} [{{.*}}send {{[0-9]+}} @move.arg0.pack+0 x 16 direction 3{{.*}}]
+// PHASES-NEXT: tile 3 until {{[0-9]+}} [{{.*}}send {{[0-9]+}} @move.arg0.pack+0 x 16 direction 3{{.*}}]
+// PHASES-NEXT: tile 4 until {{[0-9]+}} [
+// PHASES-SAME: from {{[567]}}
+// PHASES-SAME: from {{[567]}}
+// PHASES-SAME: from {{[567]}}
 // PHASES-SAME: off
-// PHASES-NEXT: tile 5 until
+// PHASES-NEXT: tile 5 until {{[0-9]+}} [
+// PHASES-SAME: from {{[467]}}
+// PHASES-SAME: from {{[467]}}
+// PHASES-SAME: from {{[467]}}
 // PHASES-NEXT: tile 6 until
 // PHASES-NEXT: tile 7 until
 // PHASES-NEXT: }
 
-// Addresses and lifetimes: 5 steps, 0 to 4. The packed row is sent while panels arrive: different
+// Addresses and lifetimes: 5 steps, 0 to 4. The packed part is sent while panels arrive: different
 // elements. The result lies where nothing is needed any more.
 // STORAGE: tile.program @main on 8 tiles rows 16384 bytes at 0x54000 {
 // STORAGE-NEXT: tile.buffer @arg0 : {{.*}} live 0 to 0 at 0x
