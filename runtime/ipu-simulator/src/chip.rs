@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::code::CodeCache;
 use crate::context::{Registers, SupervisorState, WORKERS};
-use crate::fabric::{Outbox, WINDOW};
-use crate::fault::{Fault, SimError, Waiting};
+use crate::fabric::{Outbox, PAIRED, WINDOW};
+use crate::fault::{Fault, Reason, SimError, Waiting};
 use crate::memory::{PAGE_BYTES, Page};
 use crate::tile::{Env, Tile};
 use crate::units::Units;
@@ -248,10 +248,15 @@ impl Chip {
     /// # Errors
     /// The tile does not exist.
     pub fn counters(&self, tile: u32) -> Result<Counters, SimError> {
-        let counters = self.tile(tile)?.counters;
-        let received = self.outboxes[tile as usize].received_items();
+        let tile = self.tile(tile)?;
+        let (counters, bundles) = (tile.counters, tile.bundles);
+        let received = self.outboxes[tile.logical as usize].received_items();
         Ok(Counters {
             lost: counters.sent - received,
+            worker_main: counters.worker_main + bundles,
+            aux: counters.aux + bundles,
+            bundles: counters.bundles + bundles,
+            amp: counters.amp + tile.amp_bundles,
             ..counters
         })
     }
@@ -366,9 +371,36 @@ impl Chip {
         } else {
             live.par_iter_mut().for_each(step);
         }
-        for (tile, outbox) in self.tiles.iter_mut().zip(&mut self.outboxes) {
-            if !tile.link.outgoing.is_empty() {
-                outbox.publish(&mut tile.link.outgoing);
+        let (mut paired, mut settings) = (Vec::new(), Vec::new());
+        for (i, (tile, outbox)) in self.tiles.iter_mut().zip(&mut self.outboxes).enumerate() {
+            let items = &mut tile.link.outgoing;
+            if !items.is_empty() {
+                let wide = items.iter().filter(|item| item.control & PAIRED != 0);
+                paired.extend(wide.map(|item| (i, item.event)));
+                outbox.publish(items);
+            }
+            if !tile.link.pair_settings.is_empty() {
+                settings.push((i, std::mem::take(&mut tile.link.pair_settings)));
+            }
+        }
+        for (i, event) in paired {
+            // The tiles of a pair have adjacent logical numbers.
+            let partner = self.outboxes.get(i ^ 1);
+            if partner.is_some_and(|p| p.sent_at(event)) {
+                self.tiles[i].refuse(event, Reason::PartnerSends { event });
+            }
+        }
+        for (i, list) in settings {
+            let setter = self.tiles[i].physical;
+            let tiles = self.tiles.len();
+            let Some(partner) = self.tiles.get_mut(i ^ 1) else {
+                continue;
+            };
+            for (event, value) in list {
+                let set = partner.link.pair_setting(event, value, setter, tiles);
+                if let Err(reason) = set {
+                    partner.refuse(partner.clock, reason);
+                }
             }
         }
     }

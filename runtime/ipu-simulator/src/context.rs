@@ -3,7 +3,8 @@
 use ipu_target::Target;
 
 use crate::csr;
-use crate::exec::numeric::{Span, from_f16};
+use crate::exec::AuxResult;
+use crate::exec::numeric::{Fp, exponents, from_f16};
 
 /// Workers of a tile.
 pub(crate) const WORKERS: usize = 6;
@@ -97,7 +98,7 @@ pub(crate) struct Repeat {
 }
 
 /// Generator state: xoroshiro128aox.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Prng(pub(crate) [u64; 2]);
 
 impl Prng {
@@ -130,6 +131,8 @@ pub(crate) struct Worker {
     pub(crate) prng: Prng,
     pub(crate) fp_status: u32,
     pub(crate) fp_control: u32,
+    /// What `fp_control` means.
+    pub(crate) fp: Fp,
     pub(crate) tas: u32,
     pub(crate) fp_format: u32,
     pub(crate) fp_scale: u32,
@@ -146,6 +149,8 @@ pub(crate) enum SupervisorState {
     Running,
     /// Waits for its workers (`sync 2`), from this clock on.
     Local(u64),
+    /// Waits until the counted words have arrived (`sync 0`), from this clock on.
+    Receive(u64),
     /// Waits for other tiles or the host.
     Sync { zone: u8, arrival: u64 },
     /// Ended by `trap 0`.
@@ -213,10 +218,10 @@ pub(crate) struct Weights {
 pub(crate) struct HalfSlot {
     /// `values[k][unit]`.
     pub(crate) values: [[f64; 16]; 4],
-    /// Bits that the values of each unit use.
-    unit_spans: [Span; 16],
-    /// Bits that the values of all units use.
-    pub(crate) span: Span,
+    /// [`exponents`] of each unit.
+    unit_exponents: [u32; 16],
+    /// [`exponents`] of all units.
+    pub(crate) exponents: u32,
 }
 
 impl Default for Weights {
@@ -233,19 +238,32 @@ impl Weights {
     pub(crate) fn set(&mut self, index: usize, value: u64) {
         self.raw[index] = value;
         let (slot, unit) = (&mut self.f16[index & 3], index >> 2);
-        let halves = [0, 1, 2, 3].map(|k| (value >> (16 * k)) as u16);
-        for (k, half) in halves.into_iter().enumerate() {
-            slot.values[k][unit] = from_f16(half);
+        for (k, row) in slot.values.iter_mut().enumerate() {
+            row[unit] = from_f16((value >> (16 * k)) as u16);
         }
-        slot.unit_spans[unit] = Span::of_halves(halves);
-        slot.span = slot
-            .unit_spans
-            .iter()
-            .fold(Span::default(), |all, &s| all.union(s));
+        slot.unit_exponents[unit] = exponents(value);
+        slot.exponents = slot.unit_exponents.iter().fold(0, |all, e| all | e);
     }
 }
 
 impl Worker {
+    /// Writes the registers that an aux instruction left.
+    #[inline(always)]
+    pub(crate) fn write(&mut self, result: &AuxResult) {
+        if result.count > 0 {
+            self.registers.set_a(result.first, result.values[0]);
+            if result.count > 1 {
+                self.registers.set_a(result.first + 1, result.values[1]);
+            }
+        }
+    }
+
+    /// Sets `$FP_CTL` to a legal value.
+    pub(crate) fn set_fp_control(&mut self, value: u32) {
+        self.fp_control = value;
+        self.fp = Fp::of_control(value);
+    }
+
     /// Fills what a launch must not rely on with recognisable NaN.
     pub(crate) fn poison(&mut self) {
         const POISON: u32 = 0x7fd0_dead;

@@ -87,6 +87,18 @@ pub enum Reason {
     /// A word arrives and no pointer was ever set.
     #[error("an exchange word arrives but no incoming pointer is set")]
     NoPointer,
+    /// A 64-bit item for a tile that listens for words, or the reverse.
+    #[error("the item sent at clock {event} has not the width that its receiver listens for")]
+    ItemWidth {
+        /// Clock at which it was sent.
+        event: u64,
+    },
+    /// A 64-bit item while the bus of the sender's partner is in use.
+    #[error("a 64-bit item at clock {event} needs the bus on which the partner sends")]
+    PartnerSends {
+        /// Clock at which both sent.
+        event: u64,
+    },
     /// A continued stream without a first item.
     #[error("no outgoing stream to continue")]
     NoStream,
@@ -116,6 +128,9 @@ pub enum Reason {
     /// A `trap` instruction.
     #[error("trap {0}")]
     Trap(u32),
+    /// `strap`.
+    #[error("supervisor trap")]
+    SupervisorTrap,
     /// Decoded, legal, but outside the model.
     #[error("not implemented by the simulator: {0}")]
     NotImplemented(String),
