@@ -273,15 +273,6 @@ fn receiving_needs_a_pointer_and_idle_workers() {
 }
 
 #[test]
-fn paired_streams_are_refused() {
-    for row in ["send 3, 0xa000, 5", "delaypic 0, 1, 1", "delayxpic 0, 1, 0"] {
-        let f = fault(row);
-        let want = Reason::NotImplemented("64-bit paired exchange".to_string());
-        assert_eq!(f.reason, want, "{row}");
-    }
-}
-
-#[test]
 fn limits_and_deadlocks() {
     assert_eq!(
         chip("1: bri 1b").run(1000),
