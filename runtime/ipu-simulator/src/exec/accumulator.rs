@@ -126,12 +126,11 @@ fn gina(op: &Op, worker: &mut Worker, fp: &mut Fp) -> Result<AuxResult, Reason> 
         [low, low >> 16].map(|h| from_f16(h as u16) as f32)
     };
     let acc = &mut worker.accumulators;
-    let chain = if op.imm & 1 == 0 {
-        &mut acc.even[set]
+    let out = if op.imm & 1 == 0 {
+        push(&mut acc.even[set], UNITS, incoming)
     } else {
-        &mut acc.odd[set]
+        acc.push(set, incoming)
     };
-    let out = push(chain, UNITS, incoming);
     Ok(if wide {
         AuxResult::pair(op.r[0], out.map(f32::to_bits))
     } else {
@@ -157,7 +156,7 @@ fn transpose(op: &Op, worker: &mut Worker) -> Result<AuxResult, Reason> {
             acc.set(2 * j + 1, acc.get(2 * j + 4));
         }
     } else {
-        out = push(&mut acc.odd[0], UNITS, [0.0; 2]);
+        out = acc.push(0, [0.0; 2]);
     }
     if !store {
         let r = &worker.registers;

@@ -7,7 +7,9 @@
 
 use super::AuxResult;
 use super::accumulator::{self, phase_of};
-use super::numeric::{Fp, Round, exponents, four_products_fit, from_f16, sum, to_odd, two_sum};
+use super::numeric::{
+    EXACT_SPREAD, Fp, Round, f32_of_half, from_f16, spread_of, sum, to_odd, two_sum,
+};
 use crate::code::{AuxRun, Op};
 use crate::context::{Accumulators, HalfSlot, Weights, Worker};
 use crate::fault::Reason;
@@ -32,23 +34,56 @@ pub(crate) fn push(chain: &mut [f32; UNITS], units: usize, partials: [f32; 2]) -
     [c0, c1]
 }
 
-/// The start values of a step: exchanges the registers of a set and returns what leaves.
+/// The start values of a step on all units: exchanges the registers of a set and returns what
+/// leaves.
 #[inline(always)]
 fn exchange(
+    acc: &mut Accumulators,
+    set: usize,
+    phase: usize,
+    partials: [f32; 2],
+) -> ([f32; UNITS], [f32; 2]) {
+    if phase != 0 {
+        let out = acc.push(set, partials);
+        return (acc.even[set], out);
+    }
+    let start = match acc.head[set] {
+        0 => join(&acc.ring[set]),
+        _ => acc.odd(set),
+    };
+    // The even registers, moved down by one pair, with the partials behind them: as a ring from
+    // place 1 on that is the even registers with the first pair replaced.
+    let [e0, e1, e2, e3, e4, e5, e6, e7] = acc.even[set];
+    acc.ring[set] = [partials, [e2, e3], [e4, e5], [e6, e7]];
+    acc.head[set] = 1;
+    (start, [e0, e1])
+}
+
+#[inline(always)]
+fn join(pairs: &[[f32; 2]; 4]) -> [f32; UNITS] {
+    let [[a, b], [c, d], [e, f], [g, h]] = *pairs;
+    [a, b, c, d, e, f, g, h]
+}
+
+/// As [`exchange`] for any number of units.
+fn exchange_any(
     acc: &mut Accumulators,
     set: usize,
     (units, phase): (usize, usize),
     partials: [f32; 2],
 ) -> ([f32; UNITS], [f32; 2]) {
-    let (even, odd) = (&mut acc.even[set], &mut acc.odd[set]);
-    if phase != 0 {
-        let out = push(odd, units, partials);
-        return (*even, out);
+    let mut odd = acc.odd(set);
+    let (start, out);
+    if phase == 0 {
+        start = odd;
+        let mut chain = acc.even[set];
+        out = push(&mut chain, units, partials);
+        odd[..units].copy_from_slice(&chain[..units]);
+    } else {
+        start = acc.even[set];
+        out = push(&mut odd, units, partials);
     }
-    let start = *odd;
-    let mut chain = *even;
-    let out = push(&mut chain, units, partials);
-    odd[..units].copy_from_slice(&chain[..units]);
+    acc.set_odd(set, odd);
     (start, out)
 }
 
@@ -120,17 +155,56 @@ fn dot_slow<const N: usize>(
     })
 }
 
+/// What differs between processors: the conversions of four halves.
+trait Halves {
+    /// Whether multiplying and adding in one instruction is fast.
+    const FUSED: bool;
+    /// Values of four halves.
+    fn expand(word: u64) -> [f32; 4];
+    /// Four f32 to nearest f16, if none overflows.
+    fn shrink(values: [f32; 4]) -> Option<u64>;
+    /// [`spread_of`] four halves.
+    fn spread(word: u64) -> u32;
+}
+
+/// Any processor.
+struct Base;
+
+impl Halves for Base {
+    const FUSED: bool = false;
+
+    #[inline(always)]
+    fn expand(word: u64) -> [f32; 4] {
+        [0, 16, 32, 48].map(|shift| f32_of_half((word >> shift) as u16))
+    }
+
+    #[inline(always)]
+    fn shrink(values: [f32; 4]) -> Option<u64> {
+        pack_plain(values, &Fp::default())
+    }
+
+    #[inline(always)]
+    fn spread(word: u64) -> u32 {
+        spread_of(word)
+    }
+}
+
 #[inline(always)]
-fn dots<const N: usize, const FUSED: bool>(
+fn dots<const N: usize, H: Halves>(
     start: [f32; N],
     x: u64,
     slot: &HalfSlot,
     fp: &mut Fp,
 ) -> [f32; N] {
-    let values = halves(x);
-    if fp.round == Round::Nearest && four_products_fit(exponents(x), slot.exponents) {
+    let values = H::expand(x).map(f64::from);
+    if fp.round == Round::Nearest && H::spread(x) + slot.spread <= EXACT_SPREAD {
         let mut next = start;
-        if dot::<N, FUSED>(&mut next, &values, &slot.values) {
+        let done = if H::FUSED {
+            dot::<N, true>(&mut next, &values, &slot.values)
+        } else {
+            dot::<N, false>(&mut next, &values, &slot.values)
+        };
+        if done {
             return next;
         }
     }
@@ -171,44 +245,50 @@ fn pack_slow(values: &[f32], fp: &mut Fp) -> u64 {
 
 /// f16 partials and results, both sets, all engines.
 #[inline(always)]
-fn wide<const FUSED: bool>(
+fn wide<H: Halves>(
     op: &Op,
     worker: &mut Worker,
     weights: &Weights,
     fp: &mut Fp,
 ) -> AuxResult {
-    let phase = (UNITS, (op.imm & 3) as usize);
+    let phase = (op.imm & 3) as usize;
     let r = &worker.registers;
     let (x, raw) = (r.a_pair(op.r[1]), r.a_pair(op.r[2]));
-    let pin = halves(raw).map(|p| p as f32);
+    let pin = H::expand(raw);
     let acc = &mut worker.accumulators;
     let (low, out0) = exchange(acc, 0, phase, [pin[0], pin[1]]);
     let (high, out1) = exchange(acc, 1, phase, [pin[2], pin[3]]);
     let mut start = [0.0; BOTH];
     start[..UNITS].copy_from_slice(&low);
     start[UNITS..].copy_from_slice(&high);
-    let next = dots::<BOTH, FUSED>(start, x, &weights.f16[phase.1], fp);
+    let next = dots::<BOTH, H>(start, x, &weights.f16[phase], fp);
     acc.even[0].copy_from_slice(&next[..UNITS]);
     acc.even[1].copy_from_slice(&next[UNITS..]);
-    let word = pack([out0[0], out0[1], out1[0], out1[1]], fp);
+    let out = [out0[0], out0[1], out1[0], out1[1]];
+    let plain = if fp.round16 == Round::Nearest {
+        H::shrink(out)
+    } else {
+        None
+    };
+    let word = plain.unwrap_or_else(|| pack_slow(&out, fp));
     AuxResult::pair(op.r[0], [word as u32, (word >> 32) as u32])
 }
 
 /// f32 partials and results, one set, all engines.
 #[inline(always)]
-fn narrow<const FUSED: bool>(
+fn narrow<H: Halves>(
     op: &Op,
     worker: &mut Worker,
     weights: &Weights,
     fp: &mut Fp,
 ) -> AuxResult {
-    let phase = (UNITS, (op.imm & 3) as usize);
+    let phase = (op.imm & 3) as usize;
     let r = &worker.registers;
     let x = r.a_pair(op.r[1]);
     let pin = [r.a(op.r[2]), r.a(op.r[2] + 1)].map(f32::from_bits);
     let acc = &mut worker.accumulators;
     let (start, out) = exchange(acc, 0, phase, pin);
-    acc.even[0] = dots::<UNITS, FUSED>(start, x, &weights.f16[phase.1], fp);
+    acc.even[0] = dots::<UNITS, H>(start, x, &weights.f16[phase], fp);
     AuxResult::pair(op.r[0], out.map(f32::to_bits))
 }
 
@@ -235,7 +315,7 @@ pub(crate) fn general(
             (true, 0) => [half_pin[0], half_pin[1]],
             (true, _) => [half_pin[2], half_pin[3]],
         };
-        let (start, left) = exchange(acc, set, phase, pin);
+        let (start, left) = exchange_any(acc, set, phase, pin);
         out[2 * set..2 * set + 2].copy_from_slice(&left);
         for u in 0..phase.0 {
             let [p0, p1, p2, p3] =
@@ -259,7 +339,7 @@ fn wide_base(
     weights: &Weights,
     fp: &mut Fp,
 ) -> Result<AuxResult, Reason> {
-    Ok(wide::<false>(op, worker, weights, fp))
+    Ok(wide::<Base>(op, worker, weights, fp))
 }
 
 fn narrow_base(
@@ -268,19 +348,65 @@ fn narrow_base(
     weights: &Weights,
     fp: &mut Fp,
 ) -> Result<AuxResult, Reason> {
-    Ok(narrow::<false>(op, worker, weights, fp))
+    Ok(narrow::<Base>(op, worker, weights, fp))
 }
 
 /// The same functions for x86 processors with fused multiply-add.
 #[cfg(target_arch = "x86_64")]
 mod vector {
+    use super::super::numeric::spread;
     use super::*;
+    use std::arch::x86_64::*;
+
+    /// A processor with the features that [`select`] asks for.
+    struct Vector;
+
+    impl Halves for Vector {
+        const FUSED: bool = true;
+
+        #[inline(always)]
+        fn expand(word: u64) -> [f32; 4] {
+            // SAFETY: used only by functions that `select` hands out where F16C exists; both types
+            // are 16 bytes of plain data.
+            unsafe {
+                let halves = _mm_cvtsi64_si128(word as i64);
+                std::mem::transmute::<__m128, [f32; 4]>(_mm_cvtph_ps(halves))
+            }
+        }
+
+        #[inline(always)]
+        fn shrink(values: [f32; 4]) -> Option<u64> {
+            // SAFETY: as in `expand`.
+            unsafe {
+                let values = std::mem::transmute::<[f32; 4], __m128>(values);
+                let magnitudes = _mm_andnot_ps(_mm_set1_ps(-0.0), values);
+                // Not less: overflow, or no number.
+                let wrong = _mm_cmpnlt_ps(magnitudes, _mm_set1_ps(65520.0));
+                let halves = _mm_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values);
+                (_mm_movemask_ps(wrong) == 0).then_some(_mm_cvtsi128_si64(halves) as u64)
+            }
+        }
+
+        #[inline(always)]
+        fn spread(word: u64) -> u32 {
+            // SAFETY: as in `expand`, for SSE4.1.
+            unsafe {
+                let word = _mm_cvtsi64_si128((word & 0x7fff_7fff_7fff_7fff) as i64);
+                let ones = _mm_set1_epi16(-1);
+                // Zeros, and the upper lanes, become the greatest value in both.
+                let least = _mm_minpos_epu16(_mm_add_epi16(word, ones));
+                let greatest = _mm_minpos_epu16(_mm_xor_si128(word, ones));
+                let least = (_mm_cvtsi128_si32(least) as u32 & 0xffff) + 1;
+                spread(!_mm_cvtsi128_si32(greatest) as u32 & 0xffff, least)
+            }
+        }
+    }
 
     macro_rules! variant {
         ($name:ident, $inner:ident, $generic:ident, $features:literal) => {
             #[target_feature(enable = $features)]
             fn $inner(op: &Op, worker: &mut Worker, weights: &Weights, fp: &mut Fp) -> AuxResult {
-                $generic::<true>(op, worker, weights, fp)
+                $generic::<Vector>(op, worker, weights, fp)
             }
 
             pub(super) fn $name(
@@ -295,29 +421,26 @@ mod vector {
         };
     }
 
-    variant!(wide_avx2, wide_avx2_inner, wide, "avx2,fma,f16c,bmi1,bmi2,lzcnt");
-    variant!(narrow_avx2, narrow_avx2_inner, narrow, "avx2,fma,f16c,bmi1,bmi2,lzcnt");
+    variant!(wide_avx2, wide_avx2_inner, wide, "avx2,fma,f16c");
+    variant!(narrow_avx2, narrow_avx2_inner, narrow, "avx2,fma,f16c");
     variant!(
         wide_avx512,
         wide_avx512_inner,
         wide,
-        "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c,bmi1,bmi2,lzcnt"
+        "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c"
     );
     variant!(
         narrow_avx512,
         narrow_avx512_inner,
         narrow,
-        "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c,bmi1,bmi2,lzcnt"
+        "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c"
     );
 
     /// The fastest pair `(both sets, one set)` of this processor.
     pub(super) fn select() -> Option<(AuxRun, AuxRun)> {
         let base = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("f16c")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("lzcnt");
+            && is_x86_feature_detected!("f16c");
         let wide = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512vl")
             && is_x86_feature_detected!("avx512dq")

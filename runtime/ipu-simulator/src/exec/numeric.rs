@@ -314,27 +314,29 @@ pub(crate) fn two_sum(a: f64, b: f64) -> (f64, f64) {
     (s, (a - (s - bb)) + (b - bb))
 }
 
-/// One bit for each exponent that some f16 values have, none for zeros, bit 31 for infinities
-/// and NaN. Decides for many sums at once whether f64 holds them exactly.
-#[inline]
-pub(crate) fn exponents(halves: u64) -> u32 {
-    let bit = |shift: u32| {
-        let half = (halves >> shift) as u32 & 0x7fff;
-        u32::from(half != 0) << (half >> 10).max(1)
-    };
-    bit(0) | bit(16) | bit(32) | bit(48)
+/// How far apart the exponents of some f16 values lie, zeros left out; more than [`EXACT_SPREAD`]
+/// for infinities and NaN.
+#[inline(always)]
+pub(crate) fn spread(greatest: u32, least_nonzero: u32) -> u32 {
+    let (high, low) = ((greatest >> 10).max(1), (least_nonzero >> 10).max(1));
+    if high == 31 { 2 * EXACT_SPREAD } else { high - low.min(high) }
 }
 
-/// Whether f64 holds every sum of four products of a value here and a value there: such a sum is
-/// below `2^(max + max - 26)` and a multiple of `2^(min + min - 50)`.
-#[inline]
-pub(crate) fn four_products_fit(a: u32, b: u32) -> bool {
-    let spread = |m: u32| (31 - (m | 1).leading_zeros()).wrapping_sub((m | 1 << 31).trailing_zeros());
-    if a == 0 || b == 0 {
-        return (a | b) >> 31 == 0;
+/// [`spread`] of the four halves of a word.
+#[inline(always)]
+pub(crate) fn spread_of(halves: u64) -> u32 {
+    let magnitudes = [0, 16, 32, 48].map(|shift| (halves >> shift) as u32 & 0x7fff);
+    let (mut greatest, mut least) = (0, 0xffff);
+    for m in magnitudes {
+        greatest = greatest.max(m);
+        least = least.min(m.wrapping_sub(1) & 0xffff);
     }
-    (a | b) >> 31 == 0 && spread(a) + spread(b) <= 29
+    spread(greatest, least + 1)
 }
+
+/// f64 holds every sum of four products of f16 whose spreads add up to at most this: such a sum
+/// is below `2^(max + max - 26)` and a multiple of `2^(min + min - 50)`.
+pub(crate) const EXACT_SPREAD: u32 = 29;
 
 /// Moves a rounded value to its odd neighbour on the side of the lost part.
 #[inline]
@@ -459,22 +461,18 @@ mod tests {
     }
 
     #[test]
-    fn exponent_masks_bound_their_values() {
+    fn spreads_bound_sums() {
         for bits in 0..=u16::MAX {
-            let (x, mask) = (from_f16(bits), exponents(bits.into()));
-            if x == 0.0 {
-                assert_eq!(mask, 0);
-            } else if x.is_finite() {
-                let e = mask.trailing_zeros() as i32;
-                assert_eq!(mask.count_ones(), 1);
+            let (x, alone) = (from_f16(bits), spread_of(bits.into()));
+            assert_eq!(alone == 0, x.is_finite(), "{bits:#x}");
+            if x.is_finite() && x != 0.0 {
+                let e = i32::from(bits >> 10 & 31).max(1);
                 assert!((x / 2f64.powi(e - 25)).fract() == 0.0 && x.abs() < 2f64.powi(e - 14));
+                let both = spread_of(u64::from(bits) << 32 | 0x3c00);
+                assert_eq!(both, e.abs_diff(15));
             }
-            assert_eq!(four_products_fit(mask, 0), x.is_finite());
-            assert_eq!(four_products_fit(mask, mask), x.is_finite());
         }
-        let wide = exponents(0x7bff_0001);
-        assert!(!four_products_fit(wide, wide));
-        assert!(four_products_fit(exponents(0x3c00_3c00_3c00_3c00), wide));
+        assert_eq!(spread_of(0x7bff_0001_8000_0000), 29);
     }
 
     #[test]

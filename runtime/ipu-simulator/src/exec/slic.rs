@@ -29,8 +29,9 @@ pub(crate) fn amp_f32(
     let acc = &mut worker.accumulators;
     let mut out = [0.0; 2];
     for set in 0..sets {
-        let (even, odd) = (&mut acc.even[set], &mut acc.odd[set]);
-        let start = if phase == 0 { *odd } else { *even };
+        let mut odd = acc.odd(set);
+        let even = &mut acc.even[set];
+        let start = if phase == 0 { odd } else { *even };
         if phase == 0 {
             odd[..units].copy_from_slice(&even[..units]);
         }
@@ -40,8 +41,9 @@ pub(crate) fn amp_f32(
             even[u] = narrow(&[f64::from(start[u]), x * weight], fp);
         }
         if phase % 2 == set {
-            out = push(odd, units, partials);
+            out = push(&mut odd, units, partials);
         }
+        acc.set_odd(set, odd);
     }
     Ok(AuxResult::pair(op.r[0], out.map(f32::to_bits)))
 }
@@ -84,17 +86,19 @@ pub(crate) fn amp_f8(
     let acc = &mut worker.accumulators;
     let mut out = [0.0; 4];
     for set in 0..2 {
-        let (even, odd) = (&mut acc.even[set], &mut acc.odd[set]);
+        let mut odd = acc.odd(set);
+        let even = &mut acc.even[set];
         let pin = [pin[2 * set], pin[2 * set + 1]];
-        let start = if phase == 0 { *odd } else { *even };
+        let start = if phase == 0 { odd } else { *even };
         if phase == 0 {
             odd[..units].copy_from_slice(&even[..units]);
         }
-        out[2 * set..2 * set + 2].copy_from_slice(&push(odd, units, pin));
+        out[2 * set..2 * set + 2].copy_from_slice(&push(&mut odd, units, pin));
         for u in 0..units {
             let w = eighths(weights.raw[4 * (UNITS * set + u) + phase], weight);
             even[u] = dot8(start[u], &x, &w, exponent, fp);
         }
+        acc.set_odd(set, odd);
     }
     let words = [pack([out[0], out[1]], fp), pack([out[2], out[3]], fp)];
     Ok(AuxResult::pair(op.r[0], words))
@@ -246,7 +250,8 @@ pub(crate) fn f32(
             if set == 0 {
                 out = left;
             } else {
-                acc.odd[1][..2].copy_from_slice(&left);
+                acc.set(17, left[0]);
+                acc.set(19, left[1]);
             }
             continue;
         }
@@ -263,7 +268,7 @@ pub(crate) fn f32(
             }
         }
         if set == 1 {
-            out = [acc.odd[1][0], acc.odd[1][1]];
+            out = [acc.get(17), acc.get(19)];
         }
     }
     Ok(AuxResult::pair(op.r[0], out.map(f32::to_bits)))
