@@ -170,6 +170,10 @@ pub(crate) struct Worker {
     pub(crate) fp_format: u32,
     pub(crate) fp_scale: u32,
     pub(crate) debug: [u32; 2],
+    /// Clock of the first issue of the newest program.
+    pub(crate) started: u64,
+    /// Clock of the newest exit.
+    pub(crate) ended: u64,
 }
 
 /// Where the supervisor stands.

@@ -8,6 +8,7 @@ use crate::chip::Counters;
 use crate::code::{CodeCache, Issue, Kind, Unit};
 use crate::context::{Supervisor, SupervisorState, WORKERS, Weights, Worker};
 use crate::csr;
+use crate::debug::{IssueEvent, Stopped, TileDebug, disassemble};
 use crate::exec::control::{Flow, Step};
 use crate::exec::numeric::Round;
 use crate::exec::{AuxResult, control, exchange, settle};
@@ -60,6 +61,8 @@ pub(crate) struct Tile {
     /// Clocks in rows since the last release.
     pub(crate) row_cycles: u64,
     pub(crate) fault: Option<Box<Fault>>,
+    /// Who looks at the tile, if anybody.
+    pub(crate) debug: Option<Box<TileDebug>>,
 }
 
 impl Tile {
@@ -84,6 +87,7 @@ impl Tile {
             amp_bundles: 0,
             row_cycles: 0,
             fault: None,
+            debug: None,
         }
     }
 
@@ -134,7 +138,7 @@ impl Tile {
             }
             let supervisor_waits =
                 self.active == ALL || self.supervisor.state != SupervisorState::Running;
-            if self.active != 0 && supervisor_waits {
+            if self.active != 0 && supervisor_waits && self.debug.is_none() {
                 match self.run_workers(limit, env) {
                     Ok(()) => continue,
                     Err(trouble) => return self.raise(trouble),
@@ -290,9 +294,72 @@ impl Tile {
         Ok(())
     }
 
+    /// [`Tile::tick`] of a tile that somebody looks at.
+    #[cold]
+    fn tick_observed(&mut self, alone: bool, env: &Env) -> Result<(), Trouble> {
+        let Some(mut debug) = self.debug.take() else {
+            return Ok(());
+        };
+        let result = self.tick_debug(alone, env, &mut debug);
+        self.debug = Some(debug);
+        result
+    }
+
+    fn tick_debug(
+        &mut self,
+        alone: bool,
+        env: &Env,
+        debug: &mut TileDebug,
+    ) -> Result<(), Trouble> {
+        let slot = (self.clock % WORKERS as u64) as usize;
+        let (context, pc, registers) = if self.active >> slot & 1 != 0 {
+            let worker = &self.workers[slot];
+            if worker.ready > self.clock {
+                return Ok(());
+            }
+            (Context::Worker(slot as u8), worker.pc, &worker.registers)
+        } else {
+            let supervisor = &self.supervisor;
+            if supervisor.state != SupervisorState::Running || supervisor.ready > self.clock {
+                return Ok(());
+            }
+            // What waits for operands or for the fabric is issued later.
+            if let Ok(issue) = self.memory.code.fetch(&self.memory.ram, supervisor.pc, env.code) {
+                let issue = *issue;
+                if self.operands_ready(&issue) > self.clock || alone && self.concerns_fabric(&issue)
+                {
+                    return self.tick(alone, env);
+                }
+            }
+            let supervisor = &self.supervisor;
+            (Context::Supervisor, supervisor.pc, &supervisor.registers)
+        };
+        let ram = &self.memory.ram;
+        let words = [pc, pc.wrapping_add(4)].map(|a| ram.read32(a).unwrap_or(0));
+        let event = IssueEvent {
+            tile: self.logical,
+            context,
+            pc,
+            cycle: self.clock,
+            words,
+            registers,
+        };
+        if debug.before(&event).is_some() {
+            return Err((context, pc, Reason::Break));
+        }
+        self.tick(alone, env)?;
+        match debug.after(&self.memory.ram) {
+            Some(Stopped::Watch(address)) => Err((context, pc, Reason::Watch { address })),
+            _ => Ok(()),
+        }
+    }
+
     /// Gives the slot of this clock to its owner. `alone` stops before the fabric.
     #[inline]
     fn tick(&mut self, alone: bool, env: &Env) -> Result<(), Trouble> {
+        if self.debug.is_some() {
+            return self.tick_observed(alone, env);
+        }
         let slot = (self.clock % WORKERS as u64) as usize;
         if self.active >> slot & 1 != 0 {
             if self.workers[slot].ready <= self.clock {
@@ -326,13 +393,7 @@ impl Tile {
     fn raise(&mut self, (context, pc, reason): Trouble) {
         let words = [pc, pc.wrapping_add(4)].map(|a| self.memory.ram.read32(a));
         let text = match words {
-            [Ok(first), second] => {
-                let words = [first, second.unwrap_or(0)];
-                match ipu_isa::decode_instruction(&words) {
-                    Some(instruction) => instruction.to_string(),
-                    None => format!(".word {first:#010x}"),
-                }
-            }
+            [Ok(first), second] => disassemble([first, second.unwrap_or(0)]).0,
             _ => "no memory".to_string(),
         };
         self.fault = Some(Box::new(Fault {
@@ -477,6 +538,7 @@ impl Tile {
                 if count == 0 { end } else { next }
             }
             Flow::Exit(status) => {
+                worker.ended = clock;
                 self.active &= !(1 << n);
                 self.all_exits &= status;
                 self.last_exit = Some(clock);
@@ -500,6 +562,7 @@ impl Tile {
         }
         let ready = self.operands_ready(&issue);
         if ready > clock {
+            self.counters.stalls += ready - clock;
             self.supervisor.ready = ready;
             return Ok(());
         }

@@ -234,6 +234,7 @@ impl Tile {
         let earliest = clock + u64::from(target.launch_cycles);
         let slots = WORKERS as u64;
         worker.ready = earliest + (n as u64 + slots - earliest % slots) % slots;
+        worker.started = worker.ready;
         self.active |= 1 << n;
         Ok(())
     }
@@ -280,6 +281,7 @@ impl Tile {
                 None => 0,
             };
             supervisor.ready = joined.max(issued + 1);
+            self.counters.worker_wait += supervisor.ready - issued - 1;
             supervisor.state = SupervisorState::Running;
             let status = supervisor.csr(csr::SSR) & !1 | u32::from(self.all_exits);
             supervisor.set_csr(csr::SSR, status);
