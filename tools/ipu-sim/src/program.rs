@@ -72,11 +72,8 @@ fn add_code_symbol(object: &mut Object) -> Result<String> {
         .iter()
         .position(|s| s.flags.exec && !s.data.is_empty())
         .context("the program has no code")?;
-    let mut symbol = Symbol {
-        name: CODE.to_string(),
-        place: SymbolPlace::Section { index, offset: 0 },
-        binding: Binding::Global,
-    };
+    let place = SymbolPlace::Section { index, offset: 0 };
+    let mut symbol = Symbol::new(CODE, place, Binding::Global);
     if object.symbol(CODE).is_some() {
         symbol.name.push_str("_start");
     }
