@@ -4,13 +4,15 @@ use rayon::prelude::*;
 
 use ipu_target::Target;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::code::CodeCache;
+use crate::csr;
+use crate::debug::{Observer, TileDebug};
 use crate::context::{Registers, SupervisorState, WORKERS};
-use crate::fabric::{Outbox, WINDOW};
-use crate::fault::{Fault, SimError, Waiting};
-use crate::memory::{PAGE_BYTES, Page};
+use crate::fabric::{Outbox, PAIRED, WINDOW};
+use crate::fault::{Context, Fault, Reason, SimError, Waiting};
+use crate::memory::{Memory, PAGE_BYTES, Page};
 use crate::tile::{Env, Tile};
 use crate::units::Units;
 
@@ -42,6 +44,14 @@ pub struct Counters {
     pub row_cycles: u64,
     /// Items sent that no tile listened to; complete once they left the fabric.
     pub lost: u64,
+    /// Clocks at which the mux selected a tile that sent nothing.
+    pub empty: u64,
+    /// Clocks that the supervisor waited for results of its own instructions.
+    pub stalls: u64,
+    /// Clocks that the supervisor waited for workers.
+    pub worker_wait: u64,
+    /// Clocks from arrival to release at syncs of tiles and the host.
+    pub sync_wait: u64,
 }
 
 /// One sync of all started tiles. The clocks from the release before (or the start) to
@@ -90,6 +100,8 @@ pub struct Chip {
     /// Release clock of the host sync at which the last run stopped.
     release: Option<u64>,
     poison: bool,
+    /// Everything on one thread.
+    serial: bool,
 }
 
 /// Where the tiles stand between two windows.
@@ -126,6 +138,7 @@ impl Chip {
             syncs: Vec::new(),
             release: None,
             poison: false,
+            serial: false,
         }
     }
 
@@ -248,10 +261,16 @@ impl Chip {
     /// # Errors
     /// The tile does not exist.
     pub fn counters(&self, tile: u32) -> Result<Counters, SimError> {
-        let counters = self.tile(tile)?.counters;
-        let received = self.outboxes[tile as usize].received_items();
+        let tile = self.tile(tile)?;
+        let (counters, bundles) = (tile.counters, tile.bundles);
+        let received = self.outboxes[tile.logical as usize].received_items();
         Ok(Counters {
             lost: counters.sent - received,
+            empty: tile.link.empty,
+            worker_main: counters.worker_main + bundles,
+            aux: counters.aux + bundles,
+            bundles: counters.bundles + bundles,
+            amp: counters.amp + tile.amp_bundles,
             ..counters
         })
     }
@@ -295,12 +314,93 @@ impl Chip {
         Ok(self.tile(tile)?.supervisor.pc)
     }
 
+    /// The registers of a context, to be changed before a run.
+    ///
+    /// # Errors
+    /// As [`Chip::worker_registers`].
+    pub fn registers_mut(
+        &mut self,
+        tile: u32,
+        context: Context,
+    ) -> Result<&mut Registers, SimError> {
+        let tile = self.tile_mut(tile)?;
+        Ok(match context {
+            Context::Supervisor => &mut tile.supervisor.registers,
+            Context::Worker(n) => &mut tile.workers[usize::from(n) % WORKERS].registers,
+        })
+    }
+
+    /// First issue and exit of the newest program of a worker.
+    ///
+    /// # Errors
+    /// As [`Chip::worker_registers`].
+    pub fn worker_clocks(&self, tile: u32, worker: usize) -> Result<(u64, u64), SimError> {
+        let worker = &self.tile(tile)?.workers[worker % WORKERS];
+        Ok((worker.started, worker.ended))
+    }
+
+    fn debug(&mut self, tile: u32) -> Result<(&mut TileDebug, &mut Memory), SimError> {
+        let tile = self.tile_mut(tile)?;
+        Ok((tile.debug.get_or_insert_default(), &mut tile.memory))
+    }
+
+    /// Tells an observer of every issue on some tiles. Those tiles run slower, and all tiles on
+    /// one thread.
+    ///
+    /// # Errors
+    /// A tile does not exist.
+    pub fn observe(
+        &mut self,
+        tiles: impl IntoIterator<Item = u32>,
+        observer: impl Observer + 'static,
+    ) -> Result<(), SimError> {
+        let observer = Arc::new(Mutex::new(observer));
+        for tile in tiles {
+            let shared: Arc<Mutex<dyn Observer>> = Arc::clone(&observer) as _;
+            self.debug(tile)?.0.observers.push(shared);
+        }
+        self.serial = true;
+        Ok(())
+    }
+
+    /// Stops a run before the instruction at an address ([`Reason::Break`]).
+    ///
+    /// # Errors
+    /// The tile does not exist.
+    pub fn break_at(&mut self, tile: u32, pc: u32) -> Result<(), SimError> {
+        self.debug(tile)?.0.breaks.push(pc);
+        Ok(())
+    }
+
+    /// Stops a run after an instruction that changes memory ([`Reason::Watch`]). What the
+    /// exchange writes is noticed with the next instruction.
+    ///
+    /// # Errors
+    /// The tile does not exist, or the range leaves tile memory.
+    pub fn watch(&mut self, tile: u32, address: u32, len: usize) -> Result<(), SimError> {
+        Chip::checked(self.tile(tile)?, address, len)?;
+        let (debug, memory) = self.debug(tile)?;
+        debug.watch(&memory.ram, address, len);
+        Ok(())
+    }
+
+    /// Removes all observers, breakpoints and watches.
+    pub fn forget_observers(&mut self) {
+        self.serial = false;
+        for tile in &mut self.tiles {
+            tile.debug = None;
+        }
+    }
+
     /// Runs at most `max_cycles` clocks. After a host sync the tiles are released first.
     ///
     /// # Errors
     /// A fault, a deadlock, or the limit.
     pub fn run(&mut self, max_cycles: u64) -> Result<Stop, SimError> {
         let limit = self.cycle.saturating_add(max_cycles);
+        for tile in &mut self.tiles {
+            tile.fault.take_if(|fault| fault.reason.is_stop());
+        }
         if let Some(release) = self.release.take() {
             self.release_all(release);
         }
@@ -361,14 +461,41 @@ impl Chip {
         let started = |t: &&mut Tile| t.in_step() || t.moving();
         let mut live: Vec<&mut Tile> = self.tiles.iter_mut().filter(started).collect();
         let step = |tile: &mut &mut Tile| tile.advance(end, limit, &env, outboxes);
-        if live.len() < PARALLEL_TILES {
+        if self.serial || live.len() < PARALLEL_TILES {
             live.iter_mut().for_each(step);
         } else {
             live.par_iter_mut().for_each(step);
         }
-        for (tile, outbox) in self.tiles.iter_mut().zip(&mut self.outboxes) {
-            if !tile.link.outgoing.is_empty() {
-                outbox.publish(&mut tile.link.outgoing);
+        let (mut paired, mut settings) = (Vec::new(), Vec::new());
+        for (i, (tile, outbox)) in self.tiles.iter_mut().zip(&mut self.outboxes).enumerate() {
+            let items = &mut tile.link.outgoing;
+            if !items.is_empty() {
+                let wide = items.iter().filter(|item| item.control & PAIRED != 0);
+                paired.extend(wide.map(|item| (i, item.event)));
+                outbox.publish(items);
+            }
+            if !tile.link.pair_settings.is_empty() {
+                settings.push((i, std::mem::take(&mut tile.link.pair_settings)));
+            }
+        }
+        for (i, event) in paired {
+            // The tiles of a pair have adjacent logical numbers.
+            let partner = self.outboxes.get(i ^ 1);
+            if partner.is_some_and(|p| p.sent_at(event)) {
+                self.tiles[i].refuse(event, Reason::PartnerSends { event });
+            }
+        }
+        for (i, list) in settings {
+            let setter = self.tiles[i].physical;
+            let tiles = self.tiles.len();
+            let Some(partner) = self.tiles.get_mut(i ^ 1) else {
+                continue;
+            };
+            for (event, value) in list {
+                let set = partner.link.pair_setting(event, value, setter, tiles);
+                if let Err(reason) = set {
+                    partner.refuse(partner.clock, reason);
+                }
             }
         }
     }
@@ -478,7 +605,8 @@ impl Chip {
 
     fn release_all(&mut self, release: u64) {
         for tile in &mut self.tiles {
-            if matches!(tile.supervisor.state, SupervisorState::Sync { .. }) {
+            if let SupervisorState::Sync { arrival, .. } = tile.supervisor.state {
+                tile.counters.sync_wait += release - arrival;
                 tile.supervisor.state = SupervisorState::Running;
                 tile.supervisor.ready = release;
                 tile.clock = tile.clock.max(release);
@@ -498,6 +626,7 @@ impl Chip {
         self.cycle = now.newest;
         let state = |tile: &Tile| match tile.supervisor.state {
             SupervisorState::Sync { zone, .. } => Some(Some(zone)),
+            SupervisorState::Receive(_) => Some(Some(0)),
             SupervisorState::Halted => Some(None),
             _ => None,
         };
@@ -505,6 +634,7 @@ impl Chip {
             state(tile).map(|zone| Waiting {
                 tile: tile.logical,
                 zone,
+                words: tile.supervisor.csr(csr::INCOMING_DCOUNT),
             })
         });
         SimError::Deadlock {

@@ -3,6 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::context::{Registers, Weights, Worker};
+use crate::exec::numeric::Fp;
+use crate::exec::{AuxResult, accumulator, float, integer, memory, not_implemented};
+use crate::fault::Reason;
+use crate::memory::Ram;
+use crate::units::Units;
+
 use ipu_isa::{
     Access, Arch, Broadcast, Decoded, Flag, Format, Instruction, Mode, Opcode, OperandKind,
     Pipeline, RegFile,
@@ -59,6 +66,12 @@ pub(crate) struct Op {
     /// The second immediate; for exchange the address or value.
     pub(crate) imm2: u32,
 }
+
+/// Executes an instruction of the aux pipeline; results are registers for the end of the bundle.
+pub(crate) type AuxRun =
+    fn(&Op, &mut Worker, &Weights, &mut Fp) -> Result<AuxResult, Reason>;
+/// Executes an instruction of the main pipeline that changes registers and memory only.
+pub(crate) type MainRun = fn(&Op, &mut Registers, &mut Ram, &Units) -> Result<(), Reason>;
 
 const WORKER: u8 = 1;
 const SUPERVISOR: u8 = 2;
@@ -211,6 +224,12 @@ fn unit_of(format: &Format) -> Unit {
     }
 }
 
+/// Whether an instruction is an AMP step.
+fn is_amp(opcode: Opcode) -> bool {
+    let name = opcode.mnemonic();
+    name.ends_with("amp") && !name.ends_with("clamp")
+}
+
 /// What stands at a word of code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -230,9 +249,17 @@ pub(crate) enum Kind {
 }
 
 /// One issue of a context.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Issue {
     pub(crate) kind: Kind,
+    /// A bundle of a worker that changes registers and memory only, legal in a repeat body.
+    pub(crate) plain: bool,
+    /// Slots of a plain bundle, unless its operands decide.
+    pub(crate) slots: u8,
+    /// The aux half is an AMP instruction.
+    pub(crate) amp: bool,
+    pub(crate) main_run: MainRun,
+    pub(crate) aux_run: AuxRun,
     pub(crate) main: Op,
     pub(crate) aux: Op,
     /// M registers that the main instruction reads.
@@ -241,8 +268,53 @@ pub(crate) struct Issue {
     pub(crate) writes: u16,
 }
 
+impl Default for Issue {
+    fn default() -> Issue {
+        Issue {
+            kind: Kind::Undefined,
+            plain: false,
+            slots: 1,
+            amp: false,
+            main_run: |op, _, _, _| Err(not_implemented(op.opcode)),
+            aux_run: |op, _, _, _| Err(not_implemented(op.opcode)),
+            main: Op::default(),
+            aux: Op::default(),
+            reads: 0,
+            writes: 0,
+        }
+    }
+}
+
 impl Issue {
+    /// The issue at some words, with its executors.
     fn decode(words: &[u32]) -> Issue {
+        let mut issue = Issue::decode_words(words);
+        let (main, aux) = (&issue.main, &issue.aux);
+        if matches!(issue.kind, Kind::Main | Kind::Bundle) {
+            match main.unit {
+                Unit::Integer => issue.main_run = integer::executor(main.opcode),
+                Unit::Memory => issue.main_run = memory::executor(main.opcode),
+                _ => {}
+            }
+        }
+        if matches!(issue.kind, Kind::Aux | Kind::Bundle) {
+            issue.aux_run = match aux.unit {
+                Unit::AuxInteger => |op, w, _, _| integer::aux(op, &w.registers),
+                Unit::Accumulator => accumulator::executor(aux.opcode, aux.imm),
+                _ => float::executor(aux.opcode),
+            };
+            issue.amp = is_amp(aux.opcode);
+        }
+        issue.slots = main.slots.max(aux.slots).max(1);
+        issue.plain = issue.kind == Kind::Bundle
+            && main.for_worker()
+            && main.allowed_in_repeat()
+            && matches!(main.unit, Unit::Integer | Unit::Memory)
+            && issue.writes & 0x3000 == 0;
+        issue
+    }
+
+    fn decode_words(words: &[u32]) -> Issue {
         let Some(instruction) = ipu_isa::decode_instruction(words) else {
             return Issue::default();
         };

@@ -3,7 +3,8 @@
 use ipu_target::Target;
 
 use crate::csr;
-use crate::exec::numeric::{Span, from_f16};
+use crate::exec::AuxResult;
+use crate::exec::numeric::{Fp, from_f16, spread};
 
 /// Workers of a tile.
 pub(crate) const WORKERS: usize = 6;
@@ -59,29 +60,62 @@ impl Registers {
     }
 }
 
-/// The 32 accumulators of a worker: `AACC[16 s + 2 u]` is `even[s][u]`, the next one `odd[s][u]`.
+/// The 32 accumulators of a worker: `AACC[16 s + 2 u]` is `even[s][u]`, the next one is odd.
+///
+/// AMP steps move the odd registers of a set down by two. Instead the pairs of a set form a ring:
+/// [`Accumulators::head`] is the place of the first one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Accumulators {
     pub(crate) even: [[f32; 8]; 2],
-    pub(crate) odd: [[f32; 8]; 2],
+    /// Pairs of odd registers, from `head` on.
+    pub(crate) ring: [[[f32; 2]; 4]; 2],
+    /// Place of the first pair of each set, below 4.
+    pub(crate) head: [u8; 2],
 }
 
 impl Accumulators {
+    /// The odd registers of a set in order.
+    #[inline]
+    pub(crate) fn odd(&self, set: usize) -> [f32; 8] {
+        let (ring, head) = (&self.ring[set], usize::from(self.head[set]));
+        std::array::from_fn(|u| ring[(head + (u >> 1)) & 3][u & 1])
+    }
+
+    /// Replaces the odd registers of a set.
+    #[inline]
+    pub(crate) fn set_odd(&mut self, set: usize, values: [f32; 8]) {
+        self.head[set] = 0;
+        self.ring[set] = std::array::from_fn(|i| [values[2 * i], values[2 * i + 1]]);
+    }
+
     /// `AACC[i]`.
     #[inline]
     pub(crate) fn get(&self, i: usize) -> f32 {
-        let half = if i & 1 == 0 { &self.even } else { &self.odd };
-        half[i >> 4 & 1][i >> 1 & 7]
+        let (set, unit) = (i >> 4 & 1, i >> 1 & 7);
+        if i & 1 == 0 {
+            self.even[set][unit]
+        } else {
+            self.odd(set)[unit]
+        }
     }
 
     #[inline]
     pub(crate) fn set(&mut self, i: usize, value: f32) {
-        let half = if i & 1 == 0 {
-            &mut self.even
+        let (set, unit) = (i >> 4 & 1, i >> 1 & 7);
+        if i & 1 == 0 {
+            self.even[set][unit] = value;
         } else {
-            &mut self.odd
-        };
-        half[i >> 4 & 1][i >> 1 & 7] = value;
+            let pair = (usize::from(self.head[set]) + (unit >> 1)) & 3;
+            self.ring[set][pair][unit & 1] = value;
+        }
+    }
+
+    /// Moves two partials in at the end of the odd registers of a set; returns those that leave.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, set: usize, partials: [f32; 2]) -> [f32; 2] {
+        let head = usize::from(self.head[set] & 3);
+        self.head[set] = ((head + 1) & 3) as u8;
+        std::mem::replace(&mut self.ring[set][head], partials)
     }
 }
 
@@ -97,7 +131,7 @@ pub(crate) struct Repeat {
 }
 
 /// Generator state: xoroshiro128aox.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Prng(pub(crate) [u64; 2]);
 
 impl Prng {
@@ -130,10 +164,16 @@ pub(crate) struct Worker {
     pub(crate) prng: Prng,
     pub(crate) fp_status: u32,
     pub(crate) fp_control: u32,
+    /// What `fp_control` means.
+    pub(crate) fp: Fp,
     pub(crate) tas: u32,
     pub(crate) fp_format: u32,
     pub(crate) fp_scale: u32,
     pub(crate) debug: [u32; 2],
+    /// Clock of the first issue of the newest program.
+    pub(crate) started: u64,
+    /// Clock of the newest exit.
+    pub(crate) ended: u64,
 }
 
 /// Where the supervisor stands.
@@ -146,6 +186,8 @@ pub(crate) enum SupervisorState {
     Running,
     /// Waits for its workers (`sync 2`), from this clock on.
     Local(u64),
+    /// Waits until the counted words have arrived (`sync 0`), from this clock on.
+    Receive(u64),
     /// Waits for other tiles or the host.
     Sync { zone: u8, arrival: u64 },
     /// Ended by `trap 0`.
@@ -213,10 +255,10 @@ pub(crate) struct Weights {
 pub(crate) struct HalfSlot {
     /// `values[k][unit]`.
     pub(crate) values: [[f64; 16]; 4],
-    /// Bits that the values of each unit use.
-    unit_spans: [Span; 16],
-    /// Bits that the values of all units use.
-    pub(crate) span: Span,
+    /// Greatest magnitude of each unit and the least that is not zero, as f16 bits.
+    ranges: [[u16; 2]; 16],
+    /// [`spread`] of all values.
+    pub(crate) spread: u32,
 }
 
 impl Default for Weights {
@@ -233,25 +275,49 @@ impl Weights {
     pub(crate) fn set(&mut self, index: usize, value: u64) {
         self.raw[index] = value;
         let (slot, unit) = (&mut self.f16[index & 3], index >> 2);
-        let halves = [0, 1, 2, 3].map(|k| (value >> (16 * k)) as u16);
-        for (k, half) in halves.into_iter().enumerate() {
-            slot.values[k][unit] = from_f16(half);
+        for (k, row) in slot.values.iter_mut().enumerate() {
+            row[unit] = from_f16((value >> (16 * k)) as u16);
         }
-        slot.unit_spans[unit] = Span::of_halves(halves);
-        slot.span = slot
-            .unit_spans
-            .iter()
-            .fold(Span::default(), |all, &s| all.union(s));
+        let magnitudes = [0, 16, 32, 48].map(|shift| (value >> shift) as u16 & 0x7fff);
+        let (mut greatest, mut least) = (0, u16::MAX);
+        for m in magnitudes {
+            greatest = greatest.max(m);
+            least = least.min(m.wrapping_sub(1));
+        }
+        slot.ranges[unit] = [greatest, least.wrapping_add(1)];
+        (greatest, least) = (0, u16::MAX);
+        for [high, low] in slot.ranges {
+            greatest = greatest.max(high);
+            least = least.min(low.wrapping_sub(1));
+        }
+        slot.spread = spread(greatest.into(), u32::from(least) + 1);
     }
 }
 
 impl Worker {
+    /// Writes the registers that an aux instruction left.
+    #[inline(always)]
+    pub(crate) fn write(&mut self, result: &AuxResult) {
+        if result.count > 0 {
+            self.registers.set_a(result.first, result.values[0]);
+            if result.count > 1 {
+                self.registers.set_a(result.first + 1, result.values[1]);
+            }
+        }
+    }
+
+    /// Sets `$FP_CTL` to a legal value.
+    pub(crate) fn set_fp_control(&mut self, value: u32) {
+        self.fp_control = value;
+        self.fp = Fp::of_control(value);
+    }
+
     /// Fills what a launch must not rely on with recognisable NaN.
     pub(crate) fn poison(&mut self) {
         const POISON: u32 = 0x7fd0_dead;
         self.registers.a[..usize::from(A_REGISTERS)].fill(POISON);
         let nan = f32::from_bits(POISON);
         self.accumulators.even = [[nan; 8]; 2];
-        self.accumulators.odd = [[nan; 8]; 2];
+        self.accumulators.ring = [[[nan; 2]; 4]; 2];
     }
 }

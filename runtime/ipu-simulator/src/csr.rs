@@ -51,6 +51,10 @@ pub(crate) const INCOMING_DELTA: u32 = 162;
 pub(crate) const INCOMING_FORMAT: u32 = 163;
 /// Byte address added to incoming pointers.
 pub(crate) const INCOMING_BASE: u32 = 164;
+/// Words that `sync 0` still waits for.
+pub(crate) const INCOMING_DCOUNT: u32 = 166;
+/// Writing it is `strap`.
+pub(crate) const STRAP: u32 = 255;
 /// The last exchange register.
 pub(crate) const EXCHANGE_LAST: u32 = 171;
 /// Byte address added to outgoing addresses.

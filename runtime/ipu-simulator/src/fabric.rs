@@ -4,6 +4,11 @@
 //! selects `s` then, the item is written `52 + 2 row(d)` events later through the pointer of that
 //! event. Nothing else happens in the fabric, so a receiver only needs the history of its own mux
 //! and the sender's items of the last [`HISTORY`] events.
+//!
+//! A 64-bit item takes the buses of a sending pair; both tiles of a receiving pair get it. One
+//! setting of the pair's mux, on either of them, steers both: it counts at the mux of the tile
+//! that the item reaches first, and the write follows when the other half is there, one event
+//! later. A tile takes such items while its incoming format is not 0, two events behind.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,12 +25,15 @@ pub(crate) const WINDOW: u64 = 16;
 /// Events that sent items are kept; the largest latency is 165.
 const HISTORY: usize = 256;
 
+/// The bit in which the physical numbers of a pair differ.
+const PAIR_BIT: u16 = 2;
+
 /// An item on its way.
 #[derive(Default)]
 struct Sent {
     /// Event of issue plus one; 0 for none.
     event: u64,
-    value: u32,
+    value: u64,
     control: u8,
     taken: AtomicBool,
 }
@@ -37,11 +45,16 @@ pub(crate) struct Outbox {
     taken: AtomicU64,
 }
 
-/// One word sent in the current window.
+/// Stream control: 64-bit items.
+pub(crate) const PAIRED: u8 = 4;
+/// Events by which format changes run ahead of the writes.
+const FORMAT_LEAD: u64 = 2;
+
+/// One item sent in the current window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) event: u64,
-    pub(crate) value: u32,
+    pub(crate) value: u64,
     pub(crate) control: u8,
 }
 
@@ -61,17 +74,28 @@ impl Outbox {
         }
     }
 
-    /// The word issued at `event` towards `direction`, counted as received.
-    fn take(&self, event: u64, direction: u8) -> Option<u32> {
-        let sent = self.ring.get(event as usize % HISTORY)?;
+    /// Whether anything was issued at `event`, among the items that are kept.
+    pub(crate) fn sent_at(&self, event: u64) -> bool {
+        let sent = self.ring.get(event as usize % HISTORY);
+        sent.is_some_and(|s| s.event == event + 1)
+    }
+
+    /// The item issued at `event` towards `direction`, counted as received.
+    fn take(&self, event: u64, direction: u8, paired: bool) -> Result<Option<u64>, Reason> {
+        let Some(sent) = self.ring.get(event as usize % HISTORY) else {
+            return Ok(None);
+        };
         if sent.event != event + 1 || sent.control & direction == 0 {
-            return None;
+            return Ok(None);
+        }
+        if paired != (sent.control & PAIRED != 0) {
+            return Err(Reason::ItemWidth { event });
         }
         // Counts distinct items, so the order of receivers does not matter.
         if !sent.taken.swap(true, Ordering::Relaxed) {
             self.taken.fetch_add(1, Ordering::Relaxed);
         }
-        Some(sent.value)
+        Ok(Some(sent.value))
     }
 
     /// Items that at least one tile received.
@@ -89,6 +113,22 @@ struct Source {
     latency: i64,
 }
 
+impl Source {
+    /// The item whose write is due at `clock`.
+    #[inline]
+    fn item(
+        self,
+        clock: u64,
+        outboxes: &[Outbox],
+        paired: bool,
+    ) -> Result<Option<u64>, Reason> {
+        match u64::try_from(clock as i64 - self.latency) {
+            Ok(event) => outboxes[self.logical].take(event, self.direction, paired),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
 /// The stream that continued sends go on with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
@@ -96,6 +136,15 @@ pub(crate) struct Stream {
     pub(crate) address: u32,
     /// Direction bits; 0 advances without sending.
     pub(crate) control: u8,
+}
+
+/// An item that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// 32 bits.
+    Word(u32),
+    /// 64 bits.
+    Pair(u64),
 }
 
 /// The exchange state of one tile.
@@ -110,6 +159,16 @@ pub(crate) struct Link {
     /// Newest mux value.
     mux: u32,
     source: Option<Source>,
+    /// Changes of the pair's mux that the write side has not reached, in order: event and source.
+    pair_changes: VecDeque<(u64, Option<Source>)>,
+    pair_source: Option<Source>,
+    /// Settings of the pair's mux in this window, for the partner: event and mux value.
+    pub(crate) pair_settings: Vec<(u64, u32)>,
+    /// Changes of the incoming format: `(first write event, value)`.
+    formats: VecDeque<(u64, u32)>,
+    format: u32,
+    /// Events at which the mux selected a tile that sent nothing.
+    pub(crate) empty: u64,
     /// A pointer that takes effect at an event, before the write of that event.
     next_pointer: Option<(u64, u32)>,
     /// Byte address of the next incoming word.
@@ -130,6 +189,12 @@ impl Link {
             changes: VecDeque::new(),
             mux: target.mux_neutral,
             source: None,
+            pair_changes: VecDeque::new(),
+            pair_source: None,
+            pair_settings: Vec::new(),
+            formats: VecDeque::new(),
+            format: 0,
+            empty: 0,
             next_pointer: None,
             pointer: None,
             stream: None,
@@ -145,7 +210,57 @@ impl Link {
 
     /// Whether words may arrive, now or by a mux setting on its way to the write side.
     pub(crate) fn listening(&self) -> bool {
-        self.source.is_some() || !self.changes.is_empty()
+        self.source.is_some()
+            || !self.changes.is_empty()
+            || self.format != 0
+            || !self.formats.is_empty()
+    }
+
+    /// Selects the format of incoming items from `event` on.
+    pub(crate) fn set_format(&mut self, event: u64, value: u32) {
+        if self.format != value || !self.formats.is_empty() {
+            self.formats.push_back((event + FORMAT_LEAD, value));
+        }
+    }
+
+    /// Selects a source of 64-bit items for the pair from `event` on.
+    pub(crate) fn set_pair_mux(
+        &mut self,
+        event: u64,
+        value: u32,
+        tiles: usize,
+    ) -> Result<(), Reason> {
+        self.pair_setting(event, value, self.physical, tiles)?;
+        self.pair_settings.push((event, value));
+        Ok(())
+    }
+
+    /// A setting of the pair's mux by `setter`, this tile or its partner.
+    pub(crate) fn pair_setting(
+        &mut self,
+        event: u64,
+        value: u32,
+        setter: Physical,
+        tiles: usize,
+    ) -> Result<(), Reason> {
+        let mut source = None;
+        if let Some(found) = self.source_of(value ^ u32::from(setter.0 & PAIR_BIT), tiles)? {
+            let from = Physical::of_logical(found.logical as u32);
+            let partner = Physical(self.physical.0 ^ PAIR_BIT);
+            if from == partner {
+                return Err(Reason::NotImplemented(
+                    "a tile that listens to itself".to_string(),
+                ));
+            }
+            let slower = time_to_mux(from, self.physical).max(time_to_mux(from, partner));
+            source = Some(Source {
+                latency: i64::from(slower) + 1 + self.to_write as i64,
+                ..found
+            });
+        }
+        let at = self.pair_changes.partition_point(|&(e, _)| e <= event);
+        self.pair_changes.insert(at, (event, source));
+        Ok(())
     }
 
     /// Whether other tiles matter to this one at `clock`.
@@ -177,26 +292,44 @@ impl Link {
         }
     }
 
-    /// The word that arrives at `clock`.
+    /// The item that arrives at `clock`.
     #[inline]
     pub(crate) fn receive(
         &mut self,
         clock: u64,
         outboxes: &[Outbox],
-    ) -> Result<Option<u32>, Reason> {
+    ) -> Result<Option<Arrival>, Reason> {
         while let Some(&(event, value)) = self.changes.front()
             && event + self.to_write <= clock
         {
             self.changes.pop_front();
             self.source = self.source_of(value, outboxes.len())?;
         }
+        while let Some(&(event, value)) = self.formats.front()
+            && event <= clock
+        {
+            self.formats.pop_front();
+            self.format = value;
+        }
+        if self.format != 0 {
+            while let Some(&(event, source)) = self.pair_changes.front()
+                && event + self.to_write < clock
+            {
+                self.pair_changes.pop_front();
+                self.pair_source = source;
+            }
+            if let Some(source) = self.pair_source {
+                let item = source.item(clock, outboxes, true)?;
+                self.empty += u64::from(item.is_none());
+                return Ok(item.map(Arrival::Pair));
+            }
+        }
         let Some(source) = self.source else {
             return Ok(None);
         };
-        let Ok(event) = u64::try_from(clock as i64 - source.latency) else {
-            return Ok(None);
-        };
-        Ok(outboxes[source.logical].take(event, source.direction))
+        let item = source.item(clock, outboxes, false)?;
+        self.empty += u64::from(item.is_none());
+        Ok(item.map(|value| Arrival::Word(value as u32)))
     }
 
     /// The tile of a mux value; neutral, host ports and unknown numbers deliver nothing.

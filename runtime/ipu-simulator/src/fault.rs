@@ -87,6 +87,18 @@ pub enum Reason {
     /// A word arrives and no pointer was ever set.
     #[error("an exchange word arrives but no incoming pointer is set")]
     NoPointer,
+    /// A 64-bit item for a tile that listens for words, or the reverse.
+    #[error("the item sent at clock {event} has not the width that its receiver listens for")]
+    ItemWidth {
+        /// Clock at which it was sent.
+        event: u64,
+    },
+    /// A 64-bit item while the bus of the sender's partner is in use.
+    #[error("a 64-bit item at clock {event} needs the bus on which the partner sends")]
+    PartnerSends {
+        /// Clock at which both sent.
+        event: u64,
+    },
     /// A continued stream without a first item.
     #[error("no outgoing stream to continue")]
     NoStream,
@@ -116,9 +128,57 @@ pub enum Reason {
     /// A `trap` instruction.
     #[error("trap {0}")]
     Trap(u32),
+    /// `strap`.
+    #[error("supervisor trap")]
+    SupervisorTrap,
+    /// A breakpoint; the next run goes on.
+    #[error("breakpoint")]
+    Break,
+    /// A watched byte changed; the next run goes on.
+    #[error("watched memory at {address:#x} changed")]
+    Watch {
+        /// The first byte that changed.
+        address: u32,
+    },
     /// Decoded, legal, but outside the model.
     #[error("not implemented by the simulator: {0}")]
     NotImplemented(String),
+}
+
+impl Reason {
+    /// Number and name of the architecture's exception type (`ETYPE`); none for stops that are the
+    /// simulator's own.
+    pub fn code(&self) -> Option<(u8, &'static str)> {
+        Some(match self {
+            Reason::Trap(0) | Reason::SupervisorTrap => (2, "PBRK0"),
+            Reason::Trap(_) => (3, "PBRK1"),
+            Reason::FloatTrap(_) => (5, "FP"),
+            Reason::ElementConflict { .. } => (6, "CONFLICT"),
+            Reason::ExchangeConflict { what, .. } if *what == "exchange read" => (6, "CONFLICT"),
+            Reason::ExchangeConflict { .. } => (7, "EXCONF"),
+            Reason::BadAddress { .. }
+            | Reason::Misaligned { .. }
+            | Reason::NotInterleaved { .. } => (8, "INVALID_ADDR"),
+            Reason::DoubleDestination(_)
+            | Reason::Repeat(_)
+            | Reason::WorkerActive
+            | Reason::InvalidOperand { .. }
+            | Reason::BadRegister(_)
+            | Reason::NoStream => (9, "INVALID_OP"),
+            Reason::BadFetch { .. } => (10, "INVALID_PC"),
+            Reason::Undefined { .. } | Reason::WrongMode => (12, "INVALID_INSTR"),
+            Reason::ReceiveWithWorker { .. }
+            | Reason::NoPointer
+            | Reason::ItemWidth { .. }
+            | Reason::PartnerSends { .. } => (13, "EXERR"),
+            Reason::Break | Reason::Watch { .. } | Reason::NotImplemented(_) => return None,
+        })
+    }
+
+    /// Whether the run can go on.
+    pub(crate) fn is_stop(&self) -> bool {
+        matches!(self, Reason::Break | Reason::Watch { .. })
+    }
 }
 
 /// An exception of one context, with everything needed to find it.
@@ -150,6 +210,8 @@ pub struct Waiting {
     pub tile: u32,
     /// Sync zone, `None` for a halted tile.
     pub zone: Option<u8>,
+    /// Incoming words that a tile in zone 0 still waits for.
+    pub words: u32,
 }
 
 /// Why a call on the chip failed.
@@ -207,7 +269,12 @@ fn describe(waiting: &[Waiting]) -> String {
             0 => String::new(),
             n => format!(" and {n} more"),
         };
-        let state = zone.map_or("halted".to_string(), |z| format!("wait for sync {z}"));
+        let words = waiting.iter().filter(|w| w.zone == zone).map(|w| w.words);
+        let state = match zone {
+            None => "halted".to_string(),
+            Some(0) => format!("wait for up to {} words (sync 0)", words.max().unwrap_or(0)),
+            Some(z) => format!("wait for sync {z}"),
+        };
         format!("tiles {}{more} {state}", names.join(" "))
     });
     groups.collect::<Vec<_>>().join("; ")

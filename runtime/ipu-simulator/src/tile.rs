@@ -8,11 +8,11 @@ use crate::chip::Counters;
 use crate::code::{CodeCache, Issue, Kind, Unit};
 use crate::context::{Supervisor, SupervisorState, WORKERS, Weights, Worker};
 use crate::csr;
+use crate::debug::{IssueEvent, Stopped, TileDebug, disassemble};
 use crate::exec::control::{Flow, Step};
-use crate::exec::memory::Access;
-use crate::exec::numeric::{Fp, Round};
-use crate::exec::{AuxResult, accumulator, control, exchange, float, integer, settle};
-use crate::fabric::{Link, Outbox, Outgoing};
+use crate::exec::numeric::Round;
+use crate::exec::{AuxResult, control, exchange, settle};
+use crate::fabric::{Arrival, Link, Outbox, Outgoing, PAIRED};
 use crate::fault::{Context, Fault, Reason};
 use crate::memory::{Memory, Ram};
 use crate::units::Units;
@@ -25,6 +25,9 @@ pub(crate) struct Env<'a> {
     /// Overwrite the A file and the accumulators at launch.
     pub(crate) poison: bool,
 }
+
+/// All workers active.
+const ALL: u8 = (1 << WORKERS) - 1;
 
 /// A faulting context with its program counter.
 type Trouble = (Context, u32, Reason);
@@ -49,10 +52,17 @@ pub(crate) struct Tile {
     at_row: bool,
     /// Address of the supervisor instruction in progress.
     issue_pc: u32,
+    /// All but the plain bundles.
     pub(crate) counters: Counters,
+    /// Bundles that changed registers and memory only.
+    pub(crate) bundles: u64,
+    /// Those of them with an AMP instruction.
+    pub(crate) amp_bundles: u64,
     /// Clocks in rows since the last release.
     pub(crate) row_cycles: u64,
     pub(crate) fault: Option<Box<Fault>>,
+    /// Who looks at the tile, if anybody.
+    pub(crate) debug: Option<Box<TileDebug>>,
 }
 
 impl Tile {
@@ -73,16 +83,20 @@ impl Tile {
             at_row: false,
             issue_pc: 0,
             counters: Counters::default(),
+            bundles: 0,
+            amp_bundles: 0,
             row_cycles: 0,
             fault: None,
+            debug: None,
         }
     }
 
     /// Whether the tile has to keep pace with the others.
     pub(crate) fn in_step(&self) -> bool {
-        let waits = matches!(self.supervisor.state, SupervisorState::Sync { .. });
-        self.fault.is_none()
-            && (self.at_row || self.link.active(self.clock) || waits && self.active != 0)
+        let state = self.supervisor.state;
+        let waits = matches!(state, SupervisorState::Sync { .. }) && self.active != 0
+            || matches!(state, SupervisorState::Receive(_));
+        self.fault.is_none() && (self.at_row || self.link.active(self.clock) || waits)
     }
 
     /// Whether a context can still issue without help from outside.
@@ -116,13 +130,48 @@ impl Tile {
                     self.clock = self.supervisor.ready.min(limit);
                     continue;
                 }
-            } else if matches!(self.supervisor.state, SupervisorState::Sync { .. }) {
+            } else if matches!(
+                self.supervisor.state,
+                SupervisorState::Sync { .. } | SupervisorState::Receive(_)
+            ) {
                 return;
+            }
+            let supervisor_waits =
+                self.active == ALL || self.supervisor.state != SupervisorState::Running;
+            if self.active != 0 && supervisor_waits && self.debug.is_none() {
+                match self.run_workers(limit, env) {
+                    Ok(()) => continue,
+                    Err(trouble) => return self.raise(trouble),
+                }
             }
             match self.tick(true, env) {
                 Ok(()) if self.at_row => return,
                 Ok(()) => self.clock += 1,
                 Err(trouble) => return self.raise(trouble),
+            }
+        }
+    }
+
+    /// Runs the workers, slot by slot, until one of them ends; the supervisor must not be able to
+    /// issue before that.
+    fn run_workers(&mut self, limit: u64, env: &Env) -> Result<(), Trouble> {
+        let active = self.active;
+        loop {
+            for slot in (self.clock % WORKERS as u64) as usize..WORKERS {
+                if self.clock >= limit {
+                    return Ok(());
+                }
+                if active >> slot & 1 != 0 && self.workers[slot].ready <= self.clock {
+                    let pc = self.workers[slot].pc;
+                    self.issue_worker(slot, env)
+                        .map_err(|reason| (Context::Worker(slot as u8), pc, reason))?;
+                    self.memory.settle();
+                    if self.active != active {
+                        self.clock += 1;
+                        return Ok(());
+                    }
+                }
+                self.clock += 1;
             }
         }
     }
@@ -155,14 +204,18 @@ impl Tile {
         if self.link.sending_until > clock
             && let Some(stream) = &mut self.link.stream
         {
-            let address = stream.address;
-            stream.address = address.wrapping_add(4);
-            if stream.control & 3 != 0 {
-                let control = stream.control;
-                let value = self.memory.ram.read32(address).map_err(at_row)?;
+            let (address, control) = (stream.address, stream.control);
+            stream.address = address.wrapping_add(1 << exchange::item_shift(control));
+            if control & 3 != 0 {
+                let ram = &self.memory.ram;
+                let value = if control & PAIRED != 0 {
+                    ram.read64(address)
+                } else {
+                    ram.read32(address).map(u64::from)
+                };
                 self.link.outgoing.push(Outgoing {
                     event: clock,
-                    value,
+                    value: value.map_err(at_row)?,
                     control,
                 });
                 self.counters.sent += 1;
@@ -171,16 +224,16 @@ impl Tile {
             }
         }
         if self.link.listening()
-            && let Some(value) = self.link.receive(clock, outboxes).map_err(at_row)?
+            && let Some(item) = self.link.receive(clock, outboxes).map_err(at_row)?
         {
-            self.store_incoming(value, reading, env)?;
+            self.store_incoming(item, reading, env)?;
         }
         Ok(())
     }
 
     fn store_incoming(
         &mut self,
-        value: u32,
+        item: Arrival,
         reading: Option<u32>,
         env: &Env,
     ) -> Result<(), Trouble> {
@@ -189,10 +242,24 @@ impl Tile {
         if self.active != 0 {
             return Err(at_row(Reason::ReceiveWithWorker { address }));
         }
-        self.memory.ram.write32(address, value).map_err(at_row)?;
+        let ram = &mut self.memory.ram;
+        let (written, words) = match item {
+            Arrival::Word(value) => (ram.write32(address, value), 1),
+            Arrival::Pair(value) => (ram.write64(address, value), 2),
+        };
+        written.map_err(at_row)?;
         self.memory.settle();
-        self.link.pointer = Some(address.wrapping_add(4));
+        self.link.pointer = Some(address.wrapping_add(4 * words));
         self.counters.received += 1;
+        let due = self.supervisor.csr(csr::INCOMING_DCOUNT);
+        if due != 0 {
+            let due = due.saturating_sub(words);
+            self.supervisor.set_csr(csr::INCOMING_DCOUNT, due);
+            if due == 0 && matches!(self.supervisor.state, SupervisorState::Receive(_)) {
+                self.supervisor.state = SupervisorState::Running;
+                self.supervisor.ready = self.clock + 1;
+            }
+        }
         if let Some(read) = reading
             && env.units.same_exchange_unit(read, address)
         {
@@ -227,9 +294,72 @@ impl Tile {
         Ok(())
     }
 
+    /// [`Tile::tick`] of a tile that somebody looks at.
+    #[cold]
+    fn tick_observed(&mut self, alone: bool, env: &Env) -> Result<(), Trouble> {
+        let Some(mut debug) = self.debug.take() else {
+            return Ok(());
+        };
+        let result = self.tick_debug(alone, env, &mut debug);
+        self.debug = Some(debug);
+        result
+    }
+
+    fn tick_debug(
+        &mut self,
+        alone: bool,
+        env: &Env,
+        debug: &mut TileDebug,
+    ) -> Result<(), Trouble> {
+        let slot = (self.clock % WORKERS as u64) as usize;
+        let (context, pc, registers) = if self.active >> slot & 1 != 0 {
+            let worker = &self.workers[slot];
+            if worker.ready > self.clock {
+                return Ok(());
+            }
+            (Context::Worker(slot as u8), worker.pc, &worker.registers)
+        } else {
+            let supervisor = &self.supervisor;
+            if supervisor.state != SupervisorState::Running || supervisor.ready > self.clock {
+                return Ok(());
+            }
+            // What waits for operands or for the fabric is issued later.
+            if let Ok(issue) = self.memory.code.fetch(&self.memory.ram, supervisor.pc, env.code) {
+                let issue = *issue;
+                if self.operands_ready(&issue) > self.clock || alone && self.concerns_fabric(&issue)
+                {
+                    return self.tick(alone, env);
+                }
+            }
+            let supervisor = &self.supervisor;
+            (Context::Supervisor, supervisor.pc, &supervisor.registers)
+        };
+        let ram = &self.memory.ram;
+        let words = [pc, pc.wrapping_add(4)].map(|a| ram.read32(a).unwrap_or(0));
+        let event = IssueEvent {
+            tile: self.logical,
+            context,
+            pc,
+            cycle: self.clock,
+            words,
+            registers,
+        };
+        if debug.before(&event).is_some() {
+            return Err((context, pc, Reason::Break));
+        }
+        self.tick(alone, env)?;
+        match debug.after(&self.memory.ram) {
+            Some(Stopped::Watch(address)) => Err((context, pc, Reason::Watch { address })),
+            _ => Ok(()),
+        }
+    }
+
     /// Gives the slot of this clock to its owner. `alone` stops before the fabric.
     #[inline]
     fn tick(&mut self, alone: bool, env: &Env) -> Result<(), Trouble> {
+        if self.debug.is_some() {
+            return self.tick_observed(alone, env);
+        }
         let slot = (self.clock % WORKERS as u64) as usize;
         if self.active >> slot & 1 != 0 {
             if self.workers[slot].ready <= self.clock {
@@ -249,17 +379,21 @@ impl Tile {
         Ok(())
     }
 
+    /// A fault of the row found after its window.
+    pub(crate) fn refuse(&mut self, event: u64, reason: Reason) {
+        if self.fault.is_none() {
+            self.raise((Context::Supervisor, self.issue_pc, reason));
+            if let Some(fault) = &mut self.fault {
+                fault.cycle = event;
+            }
+        }
+    }
+
     #[cold]
     fn raise(&mut self, (context, pc, reason): Trouble) {
         let words = [pc, pc.wrapping_add(4)].map(|a| self.memory.ram.read32(a));
         let text = match words {
-            [Ok(first), second] => {
-                let words = [first, second.unwrap_or(0)];
-                match ipu_isa::decode_instruction(&words) {
-                    Some(instruction) => instruction.to_string(),
-                    None => format!(".word {first:#010x}"),
-                }
-            }
+            [Ok(first), second] => disassemble([first, second.unwrap_or(0)]).0,
             _ => "no memory".to_string(),
         };
         self.fault = Some(Box::new(Fault {
@@ -273,12 +407,53 @@ impl Tile {
         }));
     }
 
-    #[inline]
+    /// Executes the next issue of a worker.
+    #[inline(always)]
     fn issue_worker(&mut self, n: usize, env: &Env) -> Result<(), Reason> {
-        let clock = self.clock;
         let worker = &mut self.workers[n];
         let pc = worker.pc;
         let issue = self.memory.code.fetch(&self.memory.ram, pc, env.code)?;
+        if !issue.plain {
+            let issue = *issue;
+            return self.issue_any(n, &issue, env);
+        }
+        let mut fp = worker.fp;
+        if fp.round16 == Round::Stochastic {
+            fp.prng = worker.prng;
+        }
+        // Both halves read what stood before the bundle: the aux result waits for the main half.
+        let result = (issue.aux_run)(&issue.aux, worker, &self.weights, &mut fp)?;
+        settle(worker, &fp)?;
+        (issue.main_run)(
+            &issue.main,
+            &mut worker.registers,
+            &mut self.memory.ram,
+            env.units,
+        )?;
+        worker.write(&result);
+        let slots = match result.slots {
+            0 => issue.slots,
+            n => n,
+        };
+        worker.ready = self.clock + WORKERS as u64 * u64::from(slots);
+        self.bundles += 1;
+        self.amp_bundles += u64::from(issue.amp);
+        let next = pc + 8;
+        worker.pc = next;
+        if worker.repeat.count != 0 && next == worker.repeat.end {
+            worker.repeat.count -= 1;
+            if worker.repeat.count != 0 {
+                worker.pc = worker.repeat.first;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn issue_any(&mut self, n: usize, issue: &Issue, env: &Env) -> Result<(), Reason> {
+        let clock = self.clock;
+        let worker = &mut self.workers[n];
+        let pc = worker.pc;
         let (has_main, has_aux) = match issue.kind {
             Kind::Main => (true, false),
             Kind::Aux => (false, true),
@@ -300,27 +475,17 @@ impl Tile {
         }
         let next = pc + if issue.kind == Kind::Bundle { 8 } else { 4 };
         let mut slots = 1;
-        // Both halves read what stood before the bundle: the aux result waits for the main half.
         let mut result = AuxResult::default();
         if has_aux {
-            let mut fp = Fp {
-                round: Round::of_code(worker.fp_control >> 16 & 7).unwrap_or_default(),
-                nan_on_overflow: worker.fp_control >> 20 & 1 != 0,
-                flags: 0,
-            };
-            result = match issue.aux.unit {
-                Unit::AuxInteger => integer::aux(&issue.aux, &worker.registers)?,
-                Unit::Accumulator => {
-                    self.counters.amp += u64::from(is_amp(issue.aux.opcode));
-                    accumulator::execute(&issue.aux, worker, &self.weights, &mut fp)?
-                }
-                _ => float::execute(&issue.aux, worker, &mut fp)?,
-            };
+            let mut fp = worker.fp;
+            fp.prng = worker.prng;
+            result = (issue.aux_run)(&issue.aux, worker, &self.weights, &mut fp)?;
             settle(worker, &fp)?;
             slots = match result.slots {
                 0 => issue.aux.slots,
                 n => n,
             };
+            self.counters.amp += u64::from(issue.amp);
             self.counters.aux += 1;
         }
         let mut flow = Flow::Next;
@@ -328,13 +493,12 @@ impl Tile {
             const BASES: usize = 12;
             let bases = [worker.registers.m[BASES], worker.registers.m[BASES + 1]];
             match issue.main.unit {
-                Unit::Integer => integer::main(&issue.main, &mut worker.registers)?,
-                Unit::Memory => Access {
-                    registers: &mut worker.registers,
-                    memory: &mut self.memory.ram,
-                    units: env.units,
-                }
-                .execute(&issue.main)?,
+                Unit::Integer | Unit::Memory => (issue.main_run)(
+                    &issue.main,
+                    &mut worker.registers,
+                    &mut self.memory.ram,
+                    env.units,
+                )?,
                 _ => flow = control::worker(&issue.main, worker, n, next, clock)?,
             }
             if issue.writes >> BASES & 3 != 0 {
@@ -345,12 +509,7 @@ impl Tile {
             self.counters.worker_main += 1;
         }
         self.counters.bundles += u64::from(issue.kind == Kind::Bundle);
-        if result.count > 0 {
-            worker.registers.set_a(result.first, result.values[0]);
-            if result.count > 1 {
-                worker.registers.set_a(result.first + 1, result.values[1]);
-            }
-        }
+        worker.write(&result);
         worker.ready = clock + WORKERS as u64 * u64::from(slots);
         worker.pc = match flow {
             Flow::Next if worker.repeat.count == 0 => next,
@@ -379,6 +538,7 @@ impl Tile {
                 if count == 0 { end } else { next }
             }
             Flow::Exit(status) => {
+                worker.ended = clock;
                 self.active &= !(1 << n);
                 self.all_exits &= status;
                 self.last_exit = Some(clock);
@@ -402,6 +562,7 @@ impl Tile {
         }
         let ready = self.operands_ready(&issue);
         if ready > clock {
+            self.counters.stalls += ready - clock;
             self.supervisor.ready = ready;
             return Ok(());
         }
@@ -413,27 +574,25 @@ impl Tile {
         self.counters.supervisor += 1;
         let op = &issue.main;
         let step = match op.unit {
-            Unit::Integer => {
-                integer::main(op, &mut self.supervisor.registers)?;
-                Step::NEXT
-            }
             Unit::Memory if matches!(op.opcode, Opcode::Ld64putcs | Opcode::Ld128putcs) => {
                 self.load_weights(op)?;
                 Step::NEXT
             }
-            Unit::Memory => {
-                Access {
-                    registers: &mut self.supervisor.registers,
-                    memory: &mut self.memory.ram,
-                    units: env.units,
-                }
-                .execute(op)?;
+            Unit::Integer | Unit::Memory => {
+                (issue.main_run)(
+                    op,
+                    &mut self.supervisor.registers,
+                    &mut self.memory.ram,
+                    env.units,
+                )?;
                 Step::NEXT
             }
             Unit::Exchange => {
                 let supervisor = &self.supervisor;
+                let tiles = env.target.tiles as usize;
                 let events =
-                    exchange::row(&issue, &mut self.link, clock, pc, |i| supervisor.csr(i))?;
+                    exchange::row(&issue, &mut self.link, clock, pc, tiles, |i| supervisor.csr(i))?;
+
                 self.row_cycles += events;
                 self.counters.row_cycles += events;
                 Step {
@@ -485,22 +644,10 @@ impl Tile {
             Opcode::Put if op.imm == csr::INCOMING_MUX => {
                 self.supervisor.registers.m(op.r[1]) != self.link.mux()
             }
+            Opcode::Put => matches!(op.imm, csr::INCOMING_FORMAT | csr::INCOMING_MUXPAIR),
             opcode => op.unit == Unit::Exchange && opcode != Opcode::Delay,
         }
     }
-}
-
-fn is_amp(opcode: Opcode) -> bool {
-    matches!(
-        opcode,
-        Opcode::F16v4hihoamp
-            | Opcode::F16v4hihov4amp
-            | Opcode::F16v4sihoamp
-            | Opcode::F16v4sisoamp
-            | Opcode::F32sisoamp
-            | Opcode::F32sisov2amp
-            | Opcode::F8v8hihov4amp
-    )
 }
 
 /// The fault of an issue that no context can execute.

@@ -13,6 +13,8 @@ struct Transfer {
     source: u32,
     address: u32,
     words: u32,
+    /// Words of an item.
+    width: u32,
     destinations: Vec<(u32, u32)>,
 }
 
@@ -46,10 +48,11 @@ fn phases() -> Vec<Phase> {
                 transfers: Vec::new(),
                 rows: Vec::new(),
             }),
-            "transfer" => phases.last_mut().unwrap().transfers.push(Transfer {
+            "transfer" | "transfer64" => phases.last_mut().unwrap().transfers.push(Transfer {
                 source: number(fields[1]),
                 address: number(fields[2]),
                 words: number(fields[3]),
+                width: if fields[0] == "transfer" { 1 } else { 2 },
                 destinations: fields[4..]
                     .iter()
                     .map(|d| d.split_once(':').unwrap())
@@ -104,7 +107,7 @@ fn run_phase(phase: &Phase) -> Chip {
 #[test]
 fn every_word_of_published_phases_lands() {
     let phases = phases();
-    assert_eq!(phases.len(), 5);
+    assert_eq!(phases.len(), 6);
     for phase in phases {
         let chip = run_phase(&phase);
         let mut delivered = 0;
@@ -116,9 +119,9 @@ fn every_word_of_published_phases_lands() {
                     .collect();
                 let got = words(&chip, tile, address, t.words as usize);
                 assert_eq!(got, want, "{} {} -> {tile}", phase.name, t.source);
-                delivered += u64::from(t.words);
+                delivered += u64::from(t.words / t.width);
             }
-            sent += u64::from(t.words);
+            sent += u64::from(t.words / t.width);
         }
         let total = |f: fn(ipu_simulator::Counters) -> u64| -> u64 {
             let counters = phase.rows.iter().map(|r| chip.counters(r.tile).unwrap());
@@ -134,6 +137,35 @@ fn every_word_of_published_phases_lands() {
         let between = sync.arrival_cycle - chip.syncs()[0].release_cycle;
         assert_eq!(between, 10 + horizon + 6, "{}", phase.name);
     }
+}
+
+#[test]
+fn paired_items_need_both_buses_and_a_format() {
+    let paired = || phases().pop().unwrap();
+    let fault = |phase: &Phase| match std::panic::catch_unwind(|| run_phase(phase)) {
+        Ok(_) => String::new(),
+        Err(text) => text.downcast_ref::<String>().unwrap().clone(),
+    };
+    // The partner of the sender sends a word while its bus is borrowed.
+    let mut phase = paired();
+    let row = phase.rows.iter_mut().find(|r| r.tile == 1).unwrap();
+    row.words = vec![0x40a0_0050, 0x7800_0001 | 0x14000 << 3, 0x43a0_0000];
+    let text = fault(&phase);
+    assert!(text.contains("needs the bus"), "{text}");
+    // Without a format the items pass by: the other tile still gets them.
+    let mut phase = paired();
+    let row = phase.rows.iter_mut().find(|r| r.tile == 46).unwrap();
+    row.words = vec![0x43a0_0000];
+    let chip = run_phase(&phase);
+    assert_eq!(chip.counters(46).unwrap().received, 0);
+    assert_eq!(chip.counters(47).unwrap().received, 64);
+    assert_eq!(chip.lost_words(), 0);
+    // A word for a pair that listens for 64-bit items.
+    let mut phase = paired();
+    let row = phase.rows.iter_mut().find(|r| r.tile == 0).unwrap();
+    row.words[1] = 0x7fe0_0001 | 0x14000 << 3;
+    let text = fault(&phase);
+    assert!(text.contains("width"), "{text}");
 }
 
 #[test]

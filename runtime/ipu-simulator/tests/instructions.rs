@@ -225,9 +225,9 @@ fn workers_see_their_own_bases() {
     assert_eq!(words(&chip, 0, DATA + 48, 6), bases);
 }
 
-/// Every format, once, with all operands 0: what is missing is known.
+/// Every format, once, with all operands 0.
 #[test]
-fn missing_instructions_are_known() {
+fn no_instruction_is_missing() {
     let mut missing: Vec<&str> = Vec::new();
     for format in ipu_isa::table().formats() {
         if !format.on(ipu_isa::Arch::Ipu21) {
@@ -248,28 +248,5 @@ fn missing_instructions_are_known() {
     }
     missing.sort_unstable();
     missing.dedup();
-    let expected = [
-        "f16v2class",
-        "f16v2grand",
-        "f16v2tof8",
-        "f16v4class",
-        "f16v4hihoslic",
-        "f16v4hihov4slic",
-        "f16v4sisoslic",
-        "f16v8tof8",
-        "f32class",
-        "f32sisoslic",
-        "f32sisov2slic",
-        "f32v2class",
-        "f32v2grand",
-        "f8v2tof16",
-        "f8v4class",
-        "f8v4tof16",
-        "f8v8hihov4amp",
-        "f8v8hihov4slic",
-        "ldb16b16",
-        // Zone 0; other zones work.
-        "sync",
-    ];
-    assert_eq!(missing, expected);
+    assert_eq!(missing, Vec::<&str>::new());
 }

@@ -239,6 +239,9 @@ impl State<'_> {
     }
 
     pub(super) fn call_macro(&mut self, m: &Rc<Macro>, args: &str) -> Result<()> {
+        if !self.text_room(m.bytes) {
+            return Ok(());
+        }
         let evaluate = |text: &str| {
             let mut c = Cursor::new(text);
             let e = parse(&mut c, self)?;
@@ -252,6 +255,9 @@ impl State<'_> {
                 alternate: self.alternate.then_some(&evaluate),
             },
         )?;
+        if !self.text_room(lines.iter().map(|l| l.text.len()).sum()) {
+            return Ok(());
+        }
         let call = self.calls.len() as u32;
         self.calls.push((self.loc, m.name.clone()));
         let mut frame = Frame::new(lines, call, self.conditions.len());
@@ -307,6 +313,7 @@ impl State<'_> {
         };
         let mut lines = Vec::new();
         let mut bytes = 0;
+        let once: usize = body.iter().map(|l| l.text.len()).sum();
         // Without values the block is read once with an empty one.
         let values = if values.is_empty() {
             vec![String::new()]
@@ -314,6 +321,9 @@ impl State<'_> {
             values
         };
         for value in values {
+            if !self.text_room(once) {
+                return Ok(());
+            }
             let bindings = [(name.as_str(), value)];
             let expansion = substitute(&body, &bindings, None, self.alternate)?;
             bytes += expansion.iter().map(|l| l.text.len() + 32).sum::<usize>();
@@ -322,7 +332,9 @@ impl State<'_> {
             }
             lines.extend_from_slice(&expansion);
         }
-        self.push_block(lines.into(), 0);
+        if self.text_room(bytes) {
+            self.push_block(lines.into(), 0);
+        }
         Ok(())
     }
 

@@ -245,14 +245,16 @@ impl State<'_> {
 
     /// The section of that name, made when there is none.
     fn section_index(&mut self, name: &str, flags: SectionFlags) -> Result<usize> {
-        if let Some(at) = self.sections.iter().position(|s| s.name == name) {
+        if let Some(&at) = self.section_names.get(name) {
             return Ok(at);
         }
         if self.sections.len() >= 4096 {
             return Err(AsmErrorKind::Limit("sections"));
         }
+        let at = self.sections.len();
+        self.section_names.insert(name.to_string(), at);
         self.sections.push(Build::new(name, flags));
-        Ok(self.sections.len() - 1)
+        Ok(at)
     }
 
     fn section_named(&mut self, name: &str, flags: SectionFlags) -> Result<()> {

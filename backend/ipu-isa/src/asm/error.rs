@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::codec::{BundleError, EncodeError};
+use crate::object::RelocError;
 
 /// A place in the source, kept small because every instruction carries one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +63,9 @@ pub enum AsmErrorKind {
     /// An operand value that does not fit.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+    /// A number that does not fit the way in which it is to be held.
+    #[error(transparent)]
+    Reloc(#[from] RelocError),
     /// An illegal bundle.
     #[error(transparent)]
     Bundle(#[from] BundleError),

@@ -184,8 +184,7 @@ impl State<'_> {
         let v = data_value(v, bits)?;
 
         let data = &mut self.sections[index].data;
-        kind.apply(data, offset, v, 0)
-            .map_err(|_| AsmErrorKind::NotRelocatable)?;
+        kind.apply(data, offset, v, 0)?;
         Ok(None)
     }
 }

@@ -1,5 +1,6 @@
 //! Macro definitions, call arguments, substitution.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::cursor::{Cursor, is_ident};
@@ -8,6 +9,8 @@ use super::source::{Line, char_literal};
 
 type Result<T> = std::result::Result<T, AsmErrorKind>;
 
+/// Most parameters of a macro.
+const MAX_PARAMETERS: usize = 512;
 /// Longest line that substitution may give.
 pub(crate) const MAX_LINE: usize = 1 << 14;
 /// Most bytes that one expansion may give.
@@ -26,6 +29,8 @@ pub(crate) struct Macro {
     pub(crate) name: Rc<str>,
     parameters: Vec<Parameter>,
     body: Vec<Line>,
+    /// Bytes of the body: what reading it once costs.
+    pub(crate) bytes: usize,
 }
 
 /// Splits at commas outside parentheses, braces and quotes; trims.
@@ -156,6 +161,9 @@ impl Macro {
             if parameters.iter().any(|p| p.name == parameter) {
                 return Err(AsmErrorKind::Redefined(parameter));
             }
+            if parameters.len() == MAX_PARAMETERS {
+                return Err(AsmErrorKind::Limit("parameters of a macro"));
+            }
             parameters.push(Parameter {
                 name: parameter,
                 default,
@@ -163,10 +171,12 @@ impl Macro {
                 vararg,
             });
         }
+        let bytes = body.iter().map(|l| l.text.len()).sum();
         Ok(Macro {
             name,
             parameters,
             body,
+            bytes,
         })
     }
 
@@ -261,14 +271,15 @@ pub(crate) fn substitute(
     alternate: bool,
 ) -> Result<Rc<[Line]>> {
     let mut total = 0;
+    let bindings = Bindings::new(bindings);
     body.iter()
         .map(|line| {
             if !line.text.contains('\\') && !alternate {
                 return Ok(line.clone());
             }
-            let mut text = substitute_line(&line.text, bindings, count);
+            let mut text = substitute_line(&line.text, &bindings, count);
             if alternate && text.len() <= MAX_LINE {
-                text = substitute_bare(&text, bindings);
+                text = substitute_bare(&text, &bindings);
             }
             total += text.len();
             if text.len() > MAX_LINE || total > MAX_EXPANSION {
@@ -279,7 +290,34 @@ pub(crate) fn substitute(
         .collect()
 }
 
-fn substitute_line(text: &str, bindings: &[(&str, String)], count: Option<u64>) -> String {
+/// The values of names; many names are found by hash.
+struct Bindings<'a> {
+    list: &'a [(&'a str, String)],
+    index: HashMap<&'a str, usize>,
+}
+
+impl<'a> Bindings<'a> {
+    fn new(list: &'a [(&'a str, String)]) -> Bindings<'a> {
+        let mut index = HashMap::new();
+        if list.len() > 8 {
+            for (at, (name, _)) in list.iter().enumerate() {
+                index.entry(*name).or_insert(at);
+            }
+        }
+        Bindings { list, index }
+    }
+
+    fn get(&self, name: &str) -> Option<&'a str> {
+        let at = if self.index.is_empty() {
+            self.list.iter().position(|(n, _)| *n == name)
+        } else {
+            self.index.get(name).copied()
+        };
+        self.list.get(at?).map(|(_, value)| value.as_str())
+    }
+}
+
+fn substitute_line(text: &str, bindings: &Bindings<'_>, count: Option<u64>) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('\\') {
@@ -296,8 +334,8 @@ fn substitute_line(text: &str, bindings: &[(&str, String)], count: Option<u64>) 
         let len = after
             .find(|c: char| !is_ident(c) || c == '.')
             .unwrap_or(after.len());
-        match bindings.iter().find(|(name, _)| *name == &after[..len]) {
-            Some((_, value)) => {
+        match bindings.get(&after[..len]) {
+            Some(value) => {
                 out.push_str(value);
                 rest = &after[len..];
             }
@@ -314,14 +352,13 @@ fn substitute_line(text: &str, bindings: &[(&str, String)], count: Option<u64>) 
     out
 }
 
-fn substitute_bare(text: &str, bindings: &[(&str, String)]) -> String {
+fn substitute_bare(text: &str, bindings: &Bindings<'_>) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
     while let Some(at) = rest.find(is_ident) {
         let tail = &rest[at..];
         let len = tail.find(|c: char| !is_ident(c)).unwrap_or(tail.len());
-        let found = bindings.iter().find(|(name, _)| *name == &tail[..len]);
-        let Some((_, value)) = found else {
+        let Some(value) = bindings.get(&tail[..len]) else {
             out.push_str(&rest[..at + len]);
             rest = &tail[len..];
             continue;

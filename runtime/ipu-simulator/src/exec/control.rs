@@ -224,7 +224,7 @@ impl Tile {
         worker.registers.m[13] = vertex;
         worker.repeat = Default::default();
         worker.fp_status = 0;
-        worker.fp_control = supervisor.csr(csr::FP_ICTL);
+        worker.set_fp_control(supervisor.csr(csr::FP_ICTL));
         worker.fp_format = supervisor.csr(csr::FP_INFMT);
         worker.fp_scale = supervisor.csr(csr::FP_ISCL);
         if env.poison {
@@ -234,6 +234,7 @@ impl Tile {
         let earliest = clock + u64::from(target.launch_cycles);
         let slots = WORKERS as u64;
         worker.ready = earliest + (n as u64 + slots - earliest % slots) % slots;
+        worker.started = worker.ready;
         self.active |= 1 << n;
         Ok(())
     }
@@ -241,7 +242,11 @@ impl Tile {
     fn sync(&mut self, zone: u32, clock: u64, env: &Env) -> Result<(), Reason> {
         let supervisor = &mut self.supervisor;
         match zone {
-            0 => return Err(Reason::NotImplemented("sync 0".to_string())),
+            0 => {
+                if supervisor.csr(csr::INCOMING_DCOUNT) != 0 {
+                    supervisor.state = SupervisorState::Receive(clock);
+                }
+            }
             1 if !std::mem::take(&mut supervisor.answering) => {
                 return Err(Reason::NotImplemented("sync 1 without sans 0".to_string()));
             }
@@ -276,6 +281,7 @@ impl Tile {
                 None => 0,
             };
             supervisor.ready = joined.max(issued + 1);
+            self.counters.worker_wait += supervisor.ready - issued - 1;
             supervisor.state = SupervisorState::Running;
             let status = supervisor.csr(csr::SSR) & !1 | u32::from(self.all_exits);
             supervisor.set_csr(csr::SSR, status);
@@ -336,7 +342,18 @@ impl Tile {
                 supervisor.weights_ready = clock + u64::from(env.target.cccs_load_cycles);
             }
             csr::INCOMING_MUX => self.link.set_mux(clock, value & 0x1fff),
-            csr::INCOMING_DELTA | csr::INCOMING_FORMAT | csr::OUTGOING_DELTA if value != 0 => {
+            csr::INCOMING_MUXPAIR => {
+                let tiles = env.target.tiles as usize;
+                self.link.set_pair_mux(clock, value & 0x1fff, tiles)?;
+            }
+            csr::INCOMING_FORMAT if value > 2 => {
+                return Err(Reason::InvalidOperand {
+                    operand: "incoming format",
+                    value,
+                });
+            }
+            csr::INCOMING_FORMAT => self.link.set_format(clock, value),
+            csr::INCOMING_DELTA | csr::OUTGOING_DELTA if value != 0 => {
                 return Err(Reason::NotImplemented(format!(
                     "control register {index} = {value:#x}"
                 )));
@@ -345,8 +362,8 @@ impl Tile {
             | csr::FP_ISCL
             | csr::DBG_DATA
             | 113
-            | csr::INCOMING_MUXPAIR..=csr::EXCHANGE_LAST => {}
-            255 => return Err(Reason::NotImplemented("strap".to_string())),
+            | csr::INCOMING_DELTA..=csr::EXCHANGE_LAST => {}
+            csr::STRAP => return Err(Reason::SupervisorTrap),
             _ => return Err(Reason::BadRegister(index)),
         }
         supervisor.set_csr(index, value);

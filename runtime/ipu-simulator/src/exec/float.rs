@@ -2,9 +2,13 @@
 
 use ipu_isa::{Broadcast, Opcode};
 
-use super::numeric::{Fp, Round, add, from_f16, from_f32, round_integral};
+use super::amp::pack_plain;
+use super::numeric::{
+    Fp, Round, add, f32_of_half, from_f16, from_f32, round_integral, scale, scale_of,
+};
+use super::slic::formats;
 use super::{AuxResult, not_implemented};
-use crate::code::Op;
+use crate::code::{AuxRun, Op};
 use crate::context::{Accumulators, Prng, Registers, Worker};
 use crate::csr;
 use crate::fault::Reason;
@@ -276,9 +280,75 @@ impl Shape {
     }
 }
 
-/// Executes an instruction of this family. The flags of `fp` are left to the caller.
-#[inline]
-pub(crate) fn execute(op: &Op, worker: &mut Worker, fp: &mut Fp) -> Result<AuxResult, Reason> {
+/// The executor of an instruction of this family. Flags of `fp` are left to the caller.
+pub(crate) fn executor(opcode: Opcode) -> AuxRun {
+    use Opcode as O;
+    match opcode {
+        O::F16v2add => |op, w, _, fp| halfwords::<2>(op, w, fp, |x, y| x + y),
+        O::F16v2sub => |op, w, _, fp| halfwords::<2>(op, w, fp, |x, y| x - y),
+        O::F16v2mul => |op, w, _, fp| halfwords::<2>(op, w, fp, |x, y| x * y),
+        O::F16v4add => |op, w, _, fp| halfwords::<4>(op, w, fp, |x, y| x + y),
+        O::F16v4sub => |op, w, _, fp| halfwords::<4>(op, w, fp, |x, y| x - y),
+        O::F16v4mul => |op, w, _, fp| halfwords::<4>(op, w, fp, |x, y| x * y),
+        O::F32add => |op, w, _, fp| single::<1>(op, w, fp, |x, y| x + y),
+        O::F32sub => |op, w, _, fp| single::<1>(op, w, fp, |x, y| x - y),
+        O::F32mul => |op, w, _, fp| single::<1>(op, w, fp, |x, y| x * y),
+        O::F32v2add => |op, w, _, fp| single::<2>(op, w, fp, |x, y| x + y),
+        O::F32v2sub => |op, w, _, fp| single::<2>(op, w, fp, |x, y| x - y),
+        O::F32v2mul => |op, w, _, fp| single::<2>(op, w, fp, |x, y| x * y),
+        _ if binary(opcode).is_some() || unary(opcode).is_some() => {
+            |op, w, _, fp| execute(op, w, fp)
+        }
+        _ => |op, w, _, fp| others(op, w, fp),
+    }
+}
+
+/// An f16 operation by way of f32, which has more than twice the digits: rounding twice is
+/// rounding once. What is not a normal result goes the general way.
+#[inline(always)]
+fn halfwords<const N: usize>(
+    op: &Op,
+    worker: &mut Worker,
+    fp: &mut Fp,
+    f: impl Fn(f32, f32) -> f32,
+) -> Result<AuxResult, Reason> {
+    let r = &worker.registers;
+    let x = source(op, r, 1, N == 4);
+    let y = [r.a(op.r[2]), if N == 4 { r.a(op.r[2] + 1) } else { 0 }];
+    let value = |w: [u32; 2], i: usize| f32_of_half(half_of(w, i));
+    let out: [f32; N] = std::array::from_fn(|i| f(value(x, i), value(y, i)));
+    match pack_plain(out, fp) {
+        Some(word) if N == 4 => Ok(AuxResult::pair(op.r[0], [word as u32, (word >> 32) as u32])),
+        Some(word) => Ok(AuxResult::one(op.r[0], word as u32)),
+        None => execute(op, worker, fp),
+    }
+}
+
+/// An f32 operation; what is not finite goes the general way.
+#[inline(always)]
+fn single<const N: usize>(
+    op: &Op,
+    worker: &mut Worker,
+    fp: &mut Fp,
+    f: impl Fn(f32, f32) -> f32,
+) -> Result<AuxResult, Reason> {
+    let r = &worker.registers;
+    let x = source(op, r, 1, N == 2);
+    let y = [r.a(op.r[2]), if N == 2 { r.a(op.r[2] + 1) } else { 0 }];
+    let out: [f32; N] = std::array::from_fn(|i| f(f32::from_bits(x[i]), f32::from_bits(y[i])));
+    if fp.round != Round::Nearest || !out.iter().fold(true, |all, v| all & v.is_finite()) {
+        return execute(op, worker, fp);
+    }
+    let last = out[N - 1].to_bits();
+    Ok(if N == 2 {
+        AuxResult::pair(op.r[0], [out[0].to_bits(), last])
+    } else {
+        AuxResult::one(op.r[0], last)
+    })
+}
+
+/// Elementwise and transcendental operations.
+fn execute(op: &Op, worker: &mut Worker, fp: &mut Fp) -> Result<AuxResult, Reason> {
     let registers = &worker.registers;
     if let Some((shape, f)) = binary(op.opcode) {
         let x = source(op, registers, 1, shape.pair());
@@ -402,6 +472,49 @@ fn others(op: &Op, worker: &mut Worker, fp: &mut Fp) -> Result<AuxResult, Reason
             }
             pair(out)
         }
+        O::F16v2grand | O::F32v2grand => {
+            let values = [gaussian(&mut worker.prng), gaussian(&mut worker.prng)];
+            if op.opcode == O::F32v2grand {
+                return pair(values.map(|v| fp.narrow32(v)));
+            }
+            let [low, high] = values.map(|v| u32::from(fp.narrow16(v)));
+            one(low | high << 16)
+        }
+        O::F32class => one(class32(word)),
+        O::F32v2class => one(class32(word) | class32(words[1]) << 8),
+        O::F16v2class => one(class16(word) | class16(word >> 16) << 8),
+        O::F16v4class => {
+            let [low, high] = words.map(|w| class16(w) | class16(w >> 16) << 8);
+            one(low | high << 16)
+        }
+        O::F8v4class => {
+            let format = formats(worker.fp_format).0;
+            let codes = word.to_le_bytes().map(|b| class8(b, format) as u8);
+            one(u32::from_le_bytes(codes))
+        }
+        O::F16v2tof8 => {
+            let [b0, b1] = [h(0), h(1)].map(|x| to_f8(x, worker, fp));
+            one((b0 | b1 << 8) * 0x1_0001)
+        }
+        O::F16v8tof8 => {
+            let upper = [registers.a(op.r[1] + 2), registers.a(op.r[1] + 3)];
+            let mut four = |w: [u32; 2]| {
+                let bytes = [0, 1, 2, 3].map(|i| to_f8(from_f16(half_of(w, i)), worker, fp) as u8);
+                u32::from_le_bytes(bytes)
+            };
+            pair([four(words), four(upper)])
+        }
+        O::F8v2tof16 | O::F8v4tof16 => {
+            let (format, exponent) = (formats(worker.fp_format).0, scale_of(worker.fp_scale));
+            let halves = word
+                .to_le_bytes()
+                .map(|b| u32::from(fp.narrow16(scale(format.value(b), exponent))));
+            let low = halves[0] | halves[1] << 16;
+            if op.opcode == O::F8v2tof16 {
+                return one(low);
+            }
+            pair([low, halves[2] | halves[3] << 16])
+        }
         O::Uget => one(get_upper(worker, op.imm)?),
         O::Uput => {
             put_upper(worker, op.imm, word)?;
@@ -445,6 +558,62 @@ fn lateral(x: f64, y: f64, fp: &mut Fp) -> f64 {
     value
 }
 
+/// A sum of twelve uniform values of 16 bits, less its mean: mean 0, variance 1.
+fn gaussian(prng: &mut Prng) -> f64 {
+    let mut sum = 0;
+    for _ in 0..3 {
+        let bits = prng.next();
+        sum += [0, 16, 32, 48].iter().map(|s| bits >> s & 0xffff).sum::<u64>();
+    }
+    (sum as f64 + 6.0) / 65536.0 - 6.0
+}
+
+fn to_f8(x: f64, worker: &Worker, fp: &mut Fp) -> u32 {
+    let scaled = scale(x, scale_of(worker.fp_scale));
+    u32::from(fp.narrow8(scaled, formats(worker.fp_format).0))
+}
+
+/// Class codes. 2 and 5 are known; the others are chosen around them.
+fn class(sign: bool, kind: std::num::FpCategory, quiet: bool) -> u32 {
+    use std::num::FpCategory as C;
+    match (kind, sign) {
+        (C::Nan, _) => 1 + u32::from(quiet),
+        (C::Infinite, true) => 3,
+        (C::Normal, true) => 4,
+        (C::Zero, true) => 5,
+        (C::Subnormal, true) => 6,
+        (C::Infinite, false) => 7,
+        (C::Normal, false) => 8,
+        (C::Zero, false) => 9,
+        (C::Subnormal, false) => 10,
+    }
+}
+
+fn class32(word: u32) -> u32 {
+    let x = f32::from_bits(word);
+    class(x.is_sign_negative(), x.classify(), word >> 22 & 1 != 0)
+}
+
+fn class16(word: u32) -> u32 {
+    let x = half::f16::from_bits(word as u16);
+    class(x.is_sign_negative(), x.classify(), word >> 9 & 1 != 0)
+}
+
+fn class8(byte: u8, format: super::numeric::F8) -> u32 {
+    use std::num::FpCategory as C;
+    let x = format.value(byte);
+    let exponent_mask = if format == super::numeric::F8::F143 {
+        0x78
+    } else {
+        0x7c
+    };
+    let kind = match x.classify() {
+        C::Normal if byte & exponent_mask == 0 => C::Subnormal,
+        other => other,
+    };
+    class(byte >> 7 != 0, kind, true)
+}
+
 /// Reads an upper control register.
 fn get_upper(worker: &Worker, index: u32) -> Result<u32, Reason> {
     Ok(match index {
@@ -473,7 +642,7 @@ fn put_upper(worker: &mut Worker, index: u32, value: u32) -> Result<(), Reason> 
         }
         csr::FP_CTL => {
             check_control(value)?;
-            worker.fp_control = value;
+            worker.set_fp_control(value);
         }
         csr::PRNG_FIRST..=csr::PRNG_LAST => {
             let at = (index - csr::PRNG_FIRST) as usize;
@@ -491,9 +660,6 @@ fn put_upper(worker: &mut Worker, index: u32, value: u32) -> Result<(), Reason> 
 
 /// Refuses control words that the rounding code cannot follow.
 pub(crate) fn check_control(value: u32) -> Result<(), Reason> {
-    if value >> 19 & 1 != 0 {
-        return Err(Reason::NotImplemented("stochastic rounding".to_string()));
-    }
     match Round::of_code(value >> 16 & 7) {
         Some(_) => Ok(()),
         None => Err(Reason::InvalidOperand {

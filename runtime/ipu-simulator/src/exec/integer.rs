@@ -3,7 +3,7 @@
 use ipu_isa::{Broadcast, Opcode};
 
 use super::{AuxResult, not_implemented};
-use crate::code::Op;
+use crate::code::{MainRun, Op};
 use crate::context::Registers;
 use crate::fault::Reason;
 
@@ -19,11 +19,25 @@ fn second(op: &Op, registers: &Registers) -> u32 {
     }
 }
 
-/// Executes a main-pipeline instruction that only touches registers.
-#[inline]
-pub(crate) fn main(op: &Op, registers: &mut Registers) -> Result<(), Reason> {
+/// The executor of a main-pipeline instruction that only touches registers.
+pub(crate) fn executor(opcode: Opcode) -> MainRun {
     use Opcode as O;
-    match op.opcode {
+    macro_rules! direct {
+        ($($opcode:ident)*) => {
+            match opcode {
+                // The opcode is a constant for each, so that the rest folds away.
+                $(O::$opcode => |op, registers, _, _| main(op, O::$opcode, registers),)*
+                _ => |op, registers, _, _| main(op, op.opcode, registers),
+            }
+        };
+    }
+    direct!(Setzi Add Sub And Or Shl Shr Cmpeq Cmpslt Cmpult Movnz Tapack Mul Min Max)
+}
+
+#[inline(always)]
+fn main(op: &Op, opcode: Opcode, registers: &mut Registers) -> Result<(), Reason> {
+    use Opcode as O;
+    match opcode {
         O::Setzi => {
             registers.set_m(op.r[0], op.imm);
             return Ok(());
@@ -53,16 +67,16 @@ pub(crate) fn main(op: &Op, registers: &mut Registers) -> Result<(), Reason> {
         registers.m(op.r[1])
     };
     let mut y = second(op, registers);
-    if matches!(op.opcode, O::Shl | O::Shr | O::Shrs) && !op.is_imm(2) {
+    if matches!(opcode, O::Shl | O::Shr | O::Shrs) && !op.is_imm(2) {
         y &= 31;
     }
-    let value = word(op.opcode, x, y).ok_or_else(|| not_implemented(op.opcode))?;
+    let value = word(opcode, x, y).ok_or_else(|| not_implemented(opcode))?;
     registers.set_m(op.r[0], value);
     Ok(())
 }
 
 /// A 32-bit function of one or two words.
-#[inline]
+#[inline(always)]
 fn word(opcode: Opcode, x: u32, y: u32) -> Option<u32> {
     use Opcode as O;
     let (sx, sy) = (x as i32, y as i32);

@@ -4,11 +4,31 @@ use ipu_isa::Opcode;
 
 use super::integer::PACKED;
 use super::not_implemented;
-use crate::code::Op;
+use crate::code::{MainRun, Op};
 use crate::context::Registers;
 use crate::fault::Reason;
 use crate::memory::Ram;
 use crate::units::Units;
+
+/// The executor of a load or store (not of those that fill the weights).
+pub(crate) fn executor(opcode: Opcode) -> MainRun {
+    use Opcode as O;
+    macro_rules! direct {
+        ($($opcode:ident)*) => {
+            match opcode {
+                // The opcode is a constant for each, so that the rest folds away.
+                $(O::$opcode => |op, registers, memory, units| {
+                    Access { registers, memory, units }.execute(op, O::$opcode)
+                },)*
+                _ => |op, registers, memory, units| {
+                    Access { registers, memory, units }.execute(op, op.opcode)
+                },
+            }
+        };
+    }
+    direct!(Ld2xst64pace Ld2x64pace Ldst64pace St64pace Ld32 Ld64 Ld128 Ld32step Ld64step
+        Ld128step St32 St64 St32step St64step Ldz16step)
+}
 
 /// How a narrow load fills a register, and the size of its access.
 #[derive(Clone, Copy)]
@@ -65,10 +85,10 @@ impl Access<'_> {
     }
 
     /// Executes a load or store (not those that fill the weights).
-    #[inline]
-    pub(crate) fn execute(&mut self, op: &Op) -> Result<(), Reason> {
+    #[inline(always)]
+    fn execute(&mut self, op: &Op, opcode: Opcode) -> Result<(), Reason> {
         use Opcode as O;
-        match op.opcode {
+        match opcode {
             O::Ld32 => self.load(op, Load::Word, false),
             O::Lds16 => self.load(op, Load::Signed16, false),
             O::Lds8 => self.load(op, Load::Signed8, false),
@@ -84,13 +104,13 @@ impl Access<'_> {
             O::Ldb16step => self.load(op, Load::Broadcast16, true),
             O::Ldb8step => self.load(op, Load::Broadcast8, true),
             O::Ld64 | O::Ld64step => {
-                let address = self.address(op, 8, op.opcode == O::Ld64step);
+                let address = self.address(op, 8, opcode == O::Ld64step);
                 let value = self.memory.read64(address)?;
                 self.registers.set_a_pair(op.r[0], value);
                 Ok(())
             }
             O::Ld128 | O::Ld128step => {
-                let address = self.address(op, 16, op.opcode == O::Ld128step);
+                let address = self.address(op, 16, opcode == O::Ld128step);
                 let [low, high] = self.memory.read128(address)?;
                 self.registers.set_a_pair(op.r[0], low);
                 self.registers.set_a_pair(op.r[0] + 2, high);
@@ -102,12 +122,12 @@ impl Access<'_> {
                 } else {
                     self.registers.m(op.r[0])
                 };
-                let address = self.address(op, 4, op.opcode == O::St32step);
+                let address = self.address(op, 4, opcode == O::St32step);
                 self.memory.write32(address, value)
             }
             O::St64 | O::St64step => {
                 let value = self.registers.a_pair(op.r[0]);
-                let address = self.address(op, 8, op.opcode == O::St64step);
+                let address = self.address(op, 8, opcode == O::St64step);
                 self.memory.write64(address, value)
             }
             O::Stm32 => {
@@ -130,14 +150,15 @@ impl Access<'_> {
             | O::Ld2xst64pace
             | O::St64pace
             | O::Ld64a32pace
-            | O::Ld64b16pace => self.pace(op),
-            // Which of the two deltas takes the mini-delta, and its scale, are not public.
-            _ => Err(not_implemented(op.opcode)),
+            | O::Ld64b16pace => self.pace(op, opcode),
+
+            O::Ldb16b16 => self.two_indirect(op),
+            _ => Err(not_implemented(opcode)),
         }
     }
 
     /// The effective address; step forms advance their delta register.
-    #[inline]
+    #[inline(always)]
     fn address(&mut self, op: &Op, bytes: u32, step: bool) -> u32 {
         let (base, delta) = (self.registers.m(op.r[1]), self.registers.m(op.r[2]));
         let scaled = self.value(op, 3).wrapping_mul(bytes);
@@ -150,7 +171,7 @@ impl Access<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn load(&mut self, op: &Op, load: Load, step: bool) -> Result<(), Reason> {
         let in_a = op.first_in_a();
         if step && !in_a && op.r[0] == op.r[2] && op.r[0] < 14 {
@@ -167,7 +188,7 @@ impl Access<'_> {
     }
 
     /// Faults when two accesses of one instruction meet in one macro.
-    #[inline]
+    #[inline(always)]
     fn apart(&self, first: u32, second: u32) -> Result<(), Reason> {
         if self.units.same_macro(first, second) {
             return Err(Reason::ElementConflict { first, second });
@@ -216,12 +237,32 @@ impl Access<'_> {
         Ok(())
     }
 
+    /// Two broadcast loads through two packed deltas: the lower one moves on by one half, the
+    /// upper one by the next four bits of another register, in halves.
+    fn two_indirect(&mut self, op: &Op) -> Result<(), Reason> {
+        let (base, deltas) = (self.registers.m(op.r[1]), self.registers.m(op.r[2]));
+        let steps = self.registers.m(op.r[3]);
+        let (low, high) = (deltas & 0xffff, deltas >> 16);
+        let addresses = [base.wrapping_add(low), base.wrapping_add(high)];
+        self.apart(addresses[0], addresses[1])?;
+        let values = [
+            Load::Broadcast16.read(self.memory, addresses[0])?,
+            Load::Broadcast16.read(self.memory, addresses[1])?,
+        ];
+        self.registers.set_a(op.r[0], values[0]);
+        self.registers.set_a(op.r[0] + 1, values[1]);
+        let next = [low + 2, high + 2 * (steps & 15)].map(|d| d & 0xffff);
+        self.registers.set_m(op.r[2], next[0] | next[1] << 16);
+        self.registers.set_m(op.r[3], steps >> 4);
+        Ok(())
+    }
+
     /// Loads and stores through packed addresses that advance by selected strides.
-    #[inline]
-    fn pace(&mut self, op: &Op) -> Result<(), Reason> {
+    #[inline(always)]
+    fn pace(&mut self, op: &Op, opcode: Opcode) -> Result<(), Reason> {
         use Opcode as O;
         // `st64pace src, addr, stride`; all others have one more register in front.
-        let at = if op.opcode == O::St64pace { 1 } else { 2 };
+        let at = if opcode == O::St64pace { 1 } else { 2 };
         let (pointer, stride) = (op.r[at], self.registers.m(op.r[at + 1]));
         let (low, high) = (self.registers.m(pointer), self.registers.m(pointer + 1));
         let mut pack = [
@@ -241,7 +282,7 @@ impl Access<'_> {
             *address = used.wrapping_add((step as u32).wrapping_mul(unit)) & PACKED;
             used
         };
-        match op.opcode {
+        match opcode {
             O::Ld2xst64pace => {
                 let a0 = advance(&mut pack[0], 8);
                 let a1 = advance(&mut pack[1], 8);
@@ -281,7 +322,7 @@ impl Access<'_> {
                 self.registers.set_a_pair(op.r[1], v1);
             }
             _ => {
-                let load = if op.opcode == O::Ld64a32pace {
+                let load = if opcode == O::Ld64a32pace {
                     Load::Word
                 } else {
                     Load::Broadcast16

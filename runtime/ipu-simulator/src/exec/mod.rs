@@ -2,12 +2,14 @@
 //! through the unit of the decoded instruction.
 
 pub(crate) mod accumulator;
+pub(crate) mod amp;
 pub(crate) mod control;
 pub(crate) mod exchange;
 pub(crate) mod float;
 pub(crate) mod integer;
 pub(crate) mod memory;
 pub(crate) mod numeric;
+pub(crate) mod slic;
 
 use ipu_isa::Opcode;
 
@@ -55,6 +57,9 @@ impl AuxResult {
 /// Sticky flags of an aux instruction, and the trap if one is enabled.
 #[inline]
 pub(crate) fn settle(worker: &mut Worker, fp: &numeric::Fp) -> Result<(), Reason> {
+    if fp.round16 == numeric::Round::Stochastic {
+        worker.prng = fp.prng;
+    }
     if fp.flags == 0 {
         return Ok(());
     }

@@ -2,9 +2,10 @@
 //! fit: the last bit is set when bits were lost. Two more bits than the result format make such a
 //! value round as the exact one would, so each result is rounded exactly once, in any mode.
 
+use crate::context::Prng;
 use crate::csr;
 
-/// Direction of rounding, `$FP_CTL.RND`.
+/// Direction of rounding, `$FP_CTL.RND`, or at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Round {
     #[default]
@@ -13,6 +14,8 @@ pub(crate) enum Round {
     Down,
     Zero,
     Away,
+    /// Up with the probability of the lost part, only for f16 results (`$FP_CTL.ESR`).
+    Stochastic,
 }
 
 impl Round {
@@ -32,11 +35,19 @@ impl Round {
 /// Floating-point environment of one instruction: modes in, flags out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fp {
+    /// Direction of f32 results and of conversions to integers.
     pub(crate) round: Round,
+    /// Direction of f16 and f8 results.
+    pub(crate) round16: Round,
     /// f16 overflow gives NaN instead of the largest finite value.
     pub(crate) nan_on_overflow: bool,
     /// `csr::FLAG_*`.
     pub(crate) flags: u32,
+    /// The generator, moved on by stochastic rounding only.
+    pub(crate) prng: Prng,
+    /// Bits of the newest draw that are left, 16 for each rounding.
+    random: u64,
+    left: u8,
 }
 
 /// The canonical NaN of each format.
@@ -45,8 +56,115 @@ pub(crate) const NAN32: u32 = 0x7fc0_0000;
 pub(crate) const NAN16: u16 = 0x7e00;
 /// Largest finite f16.
 pub(crate) const MAX16: u16 = 0x7bff;
+/// The only NaN of both f8 formats.
+pub(crate) const NAN8: u8 = 0x80;
+
+/// The two f8 formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum F8 {
+    /// Four bits of exponent, three of fraction, bias 8.
+    F143,
+    /// Five bits of exponent, two of fraction, bias 16.
+    F152,
+}
+
+impl F8 {
+    /// The format that a bit of `$FP_NFMT` selects.
+    pub(crate) fn of_bit(bit: u32) -> F8 {
+        if bit & 1 != 0 { F8::F143 } else { F8::F152 }
+    }
+
+    /// Fraction bits and bias.
+    fn shape(self) -> (i32, i32) {
+        match self {
+            F8::F143 => (3, 8),
+            F8::F152 => (2, 16),
+        }
+    }
+
+    /// The value of f8 bits.
+    pub(crate) fn value(self, bits: u8) -> f64 {
+        if bits == NAN8 {
+            return f64::NAN;
+        }
+        let (fraction_bits, bias) = self.shape();
+        let magnitude = i32::from(bits & 0x7f);
+        let (exponent, fraction) = (
+            magnitude >> fraction_bits,
+            magnitude & ((1 << fraction_bits) - 1),
+        );
+        let significand = if exponent == 0 {
+            fraction
+        } else {
+            fraction | 1 << fraction_bits
+        };
+        let x = scale(
+            f64::from(significand),
+            exponent.max(1) - bias - fraction_bits,
+        );
+        if bits & 0x80 == 0 { x } else { -x }
+    }
+}
+
+/// `x` times a power of two that f64 holds.
+#[inline]
+pub(crate) fn scale(x: f64, exponent: i32) -> f64 {
+    x * f64::from_bits(((exponent.clamp(-1000, 1000) + 1023) as u64) << 52)
+}
+
+/// The exponent of two in the low six bits of `$FP_SCL`.
+pub(crate) fn scale_of(register: u32) -> i32 {
+    (register << 26) as i32 >> 26
+}
 
 impl Fp {
+    /// The environment that a legal control word selects.
+    pub(crate) fn of_control(control: u32) -> Fp {
+        let round = Round::of_code(control >> 16 & 7).unwrap_or_default();
+        Fp {
+            round,
+            round16: if control >> 19 & 1 != 0 {
+                Round::Stochastic
+            } else {
+                round
+            },
+            nan_on_overflow: control >> 20 & 1 != 0,
+            ..Fp::default()
+        }
+    }
+
+    /// Sixteen random bits.
+    fn draw16(&mut self) -> u64 {
+        if self.left == 0 {
+            self.random = self.prng.next();
+            self.left = 4;
+        }
+        self.left -= 1;
+        let bits = self.random & 0xffff;
+        self.random >>= 16;
+        bits
+    }
+
+    /// Rounds a magnitude to an integral value in the direction for f16 and f8.
+    fn integral16(&mut self, magnitude: f64, negative: bool) -> f64 {
+        let mode = match (self.round16, negative) {
+            (Round::Up, true) | (Round::Down, false) => Round::Zero,
+            (Round::Up, false) | (Round::Down, true) => Round::Up,
+            (Round::Stochastic, _) => {
+                let whole = magnitude.floor();
+                let random = self.draw16() as f64 / 65536.0;
+                // Both sides are exact.
+                return if magnitude - whole >= 1.0 - random {
+                    whole + 1.0
+                } else {
+                    whole
+                };
+            }
+            (other, _) => other,
+        };
+        round_integral(magnitude, mode)
+    }
+
     /// Narrows to f32 bits. Overflow gives infinity in every mode.
     #[inline]
     pub(crate) fn narrow32(&mut self, x: f64) -> u32 {
@@ -97,7 +215,7 @@ impl Fp {
         let bits = x.to_bits();
         let exponent = (bits >> 52) as i32 & 0x7ff;
         // Normal results, away from overflow, to nearest even.
-        if self.round == Round::Nearest && (1023 - 14..1023 + 15).contains(&exponent) {
+        if self.round16 == Round::Nearest && (1023 - 14..1023 + 15).contains(&exponent) {
             let lsb = bits >> 42 & 1;
             let rounded = (bits & (u64::MAX >> 1)) + (1 << 41) - 1 + lsb;
             let magnitude = (rounded >> 42) - ((1023 - 15) << 10);
@@ -120,12 +238,7 @@ impl Fp {
             return self.overflow16(sign, x);
         }
         let ulp = f64::from_bits(((exponent - 10 + 1023) as u64) << 52);
-        let mode = match (self.round, sign != 0) {
-            (Round::Up, true) | (Round::Down, false) => Round::Zero,
-            (Round::Up, false) | (Round::Down, true) => Round::Up,
-            (other, _) => other,
-        };
-        let steps = round_integral(magnitude / ulp, mode);
+        let steps = self.integral16(magnitude / ulp, sign != 0);
         let bits = steps as u32 + (((exponent + 14) as u32) << 10);
         if bits >= 0x7c00 {
             return self.overflow16(sign, x);
@@ -144,6 +257,35 @@ impl Fp {
         }
     }
 
+    /// Narrows to f8 bits: no infinity, no −0, one NaN. Overflow as for f16.
+    pub(crate) fn narrow8(&mut self, x: f64, format: F8) -> u8 {
+        if x.is_nan() {
+            return NAN8;
+        }
+        let (fraction_bits, bias) = format.shape();
+        let sign = u8::from(x.is_sign_negative()) << 7;
+        let magnitude = x.abs();
+        let least = 1 - bias;
+        let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).clamp(least, 60);
+        let ulp = f64::from_bits(((exponent - fraction_bits + 1023) as u64) << 52);
+        let steps = if magnitude.is_finite() && magnitude < 1e12 {
+            self.integral16(magnitude / ulp, sign != 0)
+        } else {
+            1e12
+        };
+        let bits = steps + f64::from((exponent - least) << fraction_bits);
+        if bits > 127.0 {
+            if x.is_finite() {
+                self.flags |= csr::FLAG_OVERFLOW;
+            }
+            return if self.nan_on_overflow { NAN8 } else { sign | 0x7f };
+        }
+        match bits as u8 {
+            0 => 0,
+            bits => sign | bits,
+        }
+    }
+
     /// Records that a NaN came out of operands that were none.
     #[inline]
     pub(crate) fn check_invalid(&mut self, result: f64, operands_nan: bool) {
@@ -156,7 +298,7 @@ impl Fp {
 /// Rounds to an integral value; `Away` is nearest with ties away from zero.
 pub(crate) fn round_integral(x: f64, mode: Round) -> f64 {
     match mode {
-        Round::Nearest => x.round_ties_even(),
+        Round::Nearest | Round::Stochastic => x.round_ties_even(),
         Round::Up => x.ceil(),
         Round::Down => x.floor(),
         Round::Zero => x.trunc(),
@@ -172,69 +314,29 @@ pub(crate) fn two_sum(a: f64, b: f64) -> (f64, f64) {
     (s, (a - (s - bb)) + (b - bb))
 }
 
-/// The powers of two between which the bits of some f16 values lie: all are multiples of
-/// `2^low` and below `2^high`. Decides for many sums at once whether f64 holds them exactly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    low: i16,
-    high: i16,
+/// How far apart the exponents of some f16 values lie, zeros left out; more than [`EXACT_SPREAD`]
+/// for infinities and NaN.
+#[inline(always)]
+pub(crate) fn spread(greatest: u32, least_nonzero: u32) -> u32 {
+    let (high, low) = ((greatest >> 10).max(1), (least_nonzero >> 10).max(1));
+    if high == 31 { 2 * EXACT_SPREAD } else { high - low.min(high) }
 }
 
-impl Default for Span {
-    /// The span of zero.
-    fn default() -> Span {
-        Span {
-            low: 1000,
-            high: -1000,
-        }
+/// [`spread`] of the four halves of a word.
+#[inline(always)]
+pub(crate) fn spread_of(halves: u64) -> u32 {
+    let magnitudes = [0, 16, 32, 48].map(|shift| (halves >> shift) as u32 & 0x7fff);
+    let (mut greatest, mut least) = (0, 0xffff);
+    for m in magnitudes {
+        greatest = greatest.max(m);
+        least = least.min(m.wrapping_sub(1) & 0xffff);
     }
+    spread(greatest, least + 1)
 }
 
-impl Span {
-    /// The span of four values; infinities and NaN fit nowhere.
-    #[inline]
-    pub(crate) fn of_halves(halves: [u16; 4]) -> Span {
-        let [a, b, c, d] = halves;
-        let (low, high) = (Span::of_half(a).union(Span::of_half(b)), Span::of_half(c));
-        low.union(high.union(Span::of_half(d)))
-    }
-
-    #[inline]
-    fn of_half(bits: u16) -> Span {
-        let (exponent, fraction) = ((bits >> 10 & 31) as i16, bits & 0x3ff);
-        let (significand, scale) = match exponent {
-            0 => (fraction, -24),
-            31 => {
-                return Span {
-                    low: -4000,
-                    high: 4000,
-                };
-            }
-            _ => (fraction | 0x400, exponent - 25),
-        };
-        if significand == 0 {
-            return Span::default();
-        }
-        Span {
-            low: scale + significand.trailing_zeros() as i16,
-            high: scale + 16 - significand.leading_zeros() as i16,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn union(self, other: Span) -> Span {
-        Span {
-            low: self.low.min(other.low),
-            high: self.high.max(other.high),
-        }
-    }
-
-    /// Whether f64 holds every sum of four products of a value here and a value there.
-    #[inline]
-    pub(crate) fn four_products_fit(self, other: Span) -> bool {
-        self.high + other.high + 2 - (self.low + other.low) <= 53
-    }
-}
+/// f64 holds every sum of four products of f16 whose spreads add up to at most this: such a sum
+/// is below `2^(max + max - 26)` and a multiple of `2^(min + min - 50)`.
+pub(crate) const EXACT_SPREAD: u32 = 29;
 
 /// Moves a rounded value to its odd neighbour on the side of the lost part.
 #[inline]
@@ -297,6 +399,12 @@ pub(crate) fn sum(terms: &[f64]) -> f64 {
 /// The value of f16 bits.
 #[inline]
 pub(crate) fn from_f16(bits: u16) -> f64 {
+    f64::from(f32_of_half(bits))
+}
+
+/// The value of f16 bits.
+#[inline(always)]
+pub(crate) fn f32_of_half(bits: u16) -> f32 {
     // The exponent bias differs by 112; the product also normalises subnormals.
     const SCALE: f32 = f32::from_bits((127 + 112) << 23);
     let magnitude = u32::from(bits & 0x7fff);
@@ -305,7 +413,7 @@ pub(crate) fn from_f16(bits: u16) -> f64 {
     } else {
         f32::from_bits(0x7f80_0000 | magnitude << 13)
     };
-    f64::from(if bits & 0x8000 == 0 { x } else { -x })
+    if bits & 0x8000 == 0 { x } else { -x }
 }
 
 /// The value of f32 bits.
@@ -353,26 +461,54 @@ mod tests {
     }
 
     #[test]
-    fn spans_hold_their_values() {
+    fn spreads_bound_sums() {
         for bits in 0..=u16::MAX {
-            let (x, span) = (from_f16(bits), Span::of_half(bits));
+            let (x, alone) = (from_f16(bits), spread_of(bits.into()));
+            assert_eq!(alone == 0, x.is_finite(), "{bits:#x}");
             if x.is_finite() && x != 0.0 {
-                let unit = x.abs() / 2f64.powi(span.low.into());
-                assert!(unit.fract() == 0.0 && unit % 2.0 == 1.0);
-                assert!(x.abs() < 2f64.powi(span.high.into()));
+                let e = i32::from(bits >> 10 & 31).max(1);
+                assert!((x / 2f64.powi(e - 25)).fract() == 0.0 && x.abs() < 2f64.powi(e - 14));
+                let both = spread_of(u64::from(bits) << 32 | 0x3c00);
+                assert_eq!(both, e.abs_diff(15));
             }
-            assert_eq!(span.four_products_fit(Span::default()), x.is_finite());
         }
-        let wide = Span::of_halves([1, 0x7bff, 0, 0]);
-        assert!(!wide.four_products_fit(wide));
-        let one = Span::of_halves([0x3c00; 4]);
-        assert!(one.four_products_fit(wide));
+        assert_eq!(spread_of(0x7bff_0001_8000_0000), 29);
+    }
+
+    #[test]
+    fn f8_keeps_its_values() {
+        let mut fp = Fp::default();
+        for format in [F8::F143, F8::F152] {
+            for bits in 0..=255u8 {
+                let x = format.value(bits);
+                assert_eq!(fp.narrow8(x, format), bits, "{format:?} {bits:#x}");
+            }
+        }
+        assert_eq!(F8::F143.value(0x56), 7.0);
+        assert_eq!(fp.narrow8(7.25, F8::F143), 0x56);
+        assert_eq!(fp.narrow8(8.5, F8::F143), 0x58);
+        assert_eq!(fp.narrow8(-0.0, F8::F143), 0);
+        assert_eq!(fp.narrow8(1e6, F8::F143), 0x7f);
+        assert_eq!(fp.narrow8(f64::NEG_INFINITY, F8::F152), 0xff);
+        assert_eq!(F8::F143.value(1), 2f64.powi(-10));
+        assert_eq!(F8::F152.value(1), 2f64.powi(-17));
+    }
+
+    #[test]
+    fn stochastic_rounding_follows_the_lost_part() {
+        let mut fp = Fp::of_control(1 << 19);
+        fp.prng = Prng::seed(1);
+        let x = 1.0 + 2f64.powi(-12); // a quarter of an ulp
+        let up = (0..4000).filter(|_| fp.narrow16(x) == 0x3c01).count();
+        assert!((900..1100).contains(&up), "{up}");
+        assert!((0..100).all(|_| fp.narrow16(1.0) == 0x3c00));
     }
 
     #[test]
     fn modes_differ_where_they_should() {
         let of = |round| Fp {
             round,
+            round16: round,
             ..Fp::default()
         };
         let x = 1.0 + 2f64.powi(-11);
