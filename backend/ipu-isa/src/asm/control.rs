@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::cursor::Cursor;
 use super::error::{AsmErrorKind, Severity};
 use super::expr::parse;
-use super::macros::{Call, MAX_EXPANSION, Macro, split_args, split_values, substitute};
+use super::macros::{Call, Evaluate, MAX_EXPANSION, Macro, split_args, split_values, substitute};
 use super::source::{Frame, Line};
 use super::state::{Condition, Result, State};
 
@@ -252,7 +252,7 @@ impl State<'_> {
             args,
             &Call {
                 count: self.calls.len() as u64 - 1,
-                alternate: self.alternate.then_some(&evaluate),
+                alternate: self.alternate.then_some(&evaluate as Evaluate<'_>),
             },
         )?;
         if !self.text_room(lines.iter().map(|l| l.text.len()).sum()) {

@@ -111,12 +111,15 @@ fn unquote(text: &str) -> &str {
         .unwrap_or(text)
 }
 
+/// Gives the value of an expression.
+pub(crate) type Evaluate<'a> = &'a dyn Fn(&str) -> Result<i64>;
+
 /// What a call needs to know beside its arguments.
 pub(crate) struct Call<'a> {
     /// The value of `\@`.
     pub(crate) count: u64,
     /// Under `.altmacro`: evaluates `%expression` arguments.
-    pub(crate) alternate: Option<&'a dyn Fn(&str) -> Result<i64>>,
+    pub(crate) alternate: Option<Evaluate<'a>>,
 }
 
 impl Macro {
