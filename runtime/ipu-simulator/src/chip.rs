@@ -7,9 +7,9 @@ use ipu_target::Target;
 use std::sync::{Arc, Mutex};
 
 use crate::code::CodeCache;
+use crate::context::{Registers, SupervisorState, WORKERS};
 use crate::csr;
 use crate::debug::{Observer, TileDebug};
-use crate::context::{Registers, SupervisorState, WORKERS};
 use crate::fabric::{Outbox, PAIRED, WINDOW};
 use crate::fault::{Context, Fault, Reason, SimError, Waiting};
 use crate::memory::{Memory, PAGE_BYTES, Page};

@@ -68,8 +68,7 @@ pub(crate) struct Op {
 }
 
 /// Executes an instruction of the aux pipeline; results are registers for the end of the bundle.
-pub(crate) type AuxRun =
-    fn(&Op, &mut Worker, &Weights, &mut Fp) -> Result<AuxResult, Reason>;
+pub(crate) type AuxRun = fn(&Op, &mut Worker, &Weights, &mut Fp) -> Result<AuxResult, Reason>;
 /// Executes an instruction of the main pipeline that changes registers and memory only.
 pub(crate) type MainRun = fn(&Op, &mut Registers, &mut Ram, &Units) -> Result<(), Reason>;
 

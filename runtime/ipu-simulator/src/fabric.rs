@@ -116,12 +116,7 @@ struct Source {
 impl Source {
     /// The item whose write is due at `clock`.
     #[inline]
-    fn item(
-        self,
-        clock: u64,
-        outboxes: &[Outbox],
-        paired: bool,
-    ) -> Result<Option<u64>, Reason> {
+    fn item(self, clock: u64, outboxes: &[Outbox], paired: bool) -> Result<Option<u64>, Reason> {
         match u64::try_from(clock as i64 - self.latency) {
             Ok(event) => outboxes[self.logical].take(event, self.direction, paired),
             Err(_) => Ok(None),

@@ -305,12 +305,7 @@ impl Tile {
         result
     }
 
-    fn tick_debug(
-        &mut self,
-        alone: bool,
-        env: &Env,
-        debug: &mut TileDebug,
-    ) -> Result<(), Trouble> {
+    fn tick_debug(&mut self, alone: bool, env: &Env, debug: &mut TileDebug) -> Result<(), Trouble> {
         let slot = (self.clock % WORKERS as u64) as usize;
         let (context, pc, registers) = if self.active >> slot & 1 != 0 {
             let worker = &self.workers[slot];
@@ -324,7 +319,11 @@ impl Tile {
                 return Ok(());
             }
             // What waits for operands or for the fabric is issued later.
-            if let Ok(issue) = self.memory.code.fetch(&self.memory.ram, supervisor.pc, env.code) {
+            if let Ok(issue) = self
+                .memory
+                .code
+                .fetch(&self.memory.ram, supervisor.pc, env.code)
+            {
                 let issue = *issue;
                 if self.operands_ready(&issue) > self.clock || alone && self.concerns_fabric(&issue)
                 {
@@ -590,8 +589,9 @@ impl Tile {
             Unit::Exchange => {
                 let supervisor = &self.supervisor;
                 let tiles = env.target.tiles as usize;
-                let events =
-                    exchange::row(&issue, &mut self.link, clock, pc, tiles, |i| supervisor.csr(i))?;
+                let events = exchange::row(&issue, &mut self.link, clock, pc, tiles, |i| {
+                    supervisor.csr(i)
+                })?;
 
                 self.row_cycles += events;
                 self.counters.row_cycles += events;

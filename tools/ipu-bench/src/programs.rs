@@ -14,8 +14,11 @@ pub const GEMM: &str = include_str!("../../../device/gemm.S");
 /// The elementwise kernels.
 pub const ELEMENTWISE: &str = include_str!("../../../device/elementwise.S");
 
+/// A source: its name, its text, and assembler constants.
+pub type Source<'a> = (&'a str, &'a str, &'a [(&'a str, i64)]);
+
 /// Assembles and links sources; the first one must define `main`.
-pub fn link(sources: &[(&str, &str, &[(&str, i64)])]) -> Result<Image> {
+pub fn link(sources: &[Source<'_>]) -> Result<Image> {
     let target = Target::ipu21();
     let mut linker = Linker::new();
     for (name, text, defines) in sources {
@@ -46,7 +49,11 @@ pub fn main_section(body: &str) -> String {
 }
 
 /// Loads an image on tiles and starts them at `main`.
-pub fn start(chip: &mut Chip, image: &Image, tiles: impl Iterator<Item = u32> + Clone) -> Result<()> {
+pub fn start(
+    chip: &mut Chip,
+    image: &Image,
+    tiles: impl Iterator<Item = u32> + Clone,
+) -> Result<()> {
     let entry = *image.symbols.get("main").context("no symbol 'main'")?;
     chip.load_shared(tiles.clone(), image.base, &image.bytes)?;
     for tile in tiles {

@@ -9,9 +9,7 @@ use ipu_target::geometry::{Physical, direction, time_to_mux};
 use serde::Serialize;
 
 use crate::Format;
-use crate::programs::{
-    ELEMENTWISE, GEMM, RECORD, bytes, link, main_section, random_halves, start,
-};
+use crate::programs::{ELEMENTWISE, GEMM, RECORD, bytes, link, main_section, random_halves, start};
 
 /// One measurement.
 #[derive(Clone, Debug, Serialize)]
@@ -34,9 +32,12 @@ struct Program {
     chip: Chip,
 }
 
+/// Makes a program.
+type Maker = fn() -> Result<Program>;
+
 /// Runs all measurements and prints them.
 pub fn run(format: Format, threads: &[usize], only: Option<&str>, seconds: f64) -> Result<()> {
-    let makers: [(&str, fn() -> Result<Program>); 4] = [
+    let makers: [(&str, Maker); 4] = [
         ("gemm", gemm),
         ("elementwise", elementwise),
         ("exchange", exchange),
@@ -59,7 +60,14 @@ pub fn run(format: Format, threads: &[usize], only: Option<&str>, seconds: f64) 
     }
     println!(
         "{:<12} {:>5} {:>7} {:>12} {:>14} {:>8} {:>14} {:>14}",
-        "program", "tiles", "threads", "cycles", "instructions", "seconds", "M instr/s", "M cycles/s"
+        "program",
+        "tiles",
+        "threads",
+        "cycles",
+        "instructions",
+        "seconds",
+        "M instr/s",
+        "M cycles/s"
     );
     for r in &rows {
         println!(
@@ -241,9 +249,8 @@ fn idle() -> Result<Program> {
     let target = Target::ipu21();
     let mut chip = Chip::new(target);
     let waiting = link(&[("main.S", &main_section("again: sync 3\n bri again"), &[])])?;
-    let busy = main_section(
-        "again: setzi $m0, 10000\n count: brnzdec $m0, count\n sync 3\n bri again",
-    );
+    let busy =
+        main_section("again: setzi $m0, 10000\n count: brnzdec $m0, count\n sync 3\n bri again");
     let busy = link(&[("main.S", &busy, &[])])?;
     start(&mut chip, &waiting, 1..target.tiles)?;
     start(&mut chip, &busy, std::iter::once(0))?;

@@ -89,7 +89,11 @@ fn starter(cli: &Cli, entry: &str, stride: u32) -> String {
         text.push_str(&l);
         text.push('\n');
     };
-    let csrs = [(32, cli.fp_control), (49, cli.fp_format), (51, cli.fp_scale)];
+    let csrs = [
+        (32, cli.fp_control),
+        (49, cli.fp_format),
+        (51, cli.fp_scale),
+    ];
     for (csr, value) in csrs {
         if let Some(value) = value {
             line(format!("ldconst $m0, {value}\n put {csr}, $m0"));
@@ -154,7 +158,9 @@ pub fn build(cli: &Cli) -> Result<Program> {
         for define in &cli.defines {
             assembler.define(&define.name, define.value);
         }
-        let mut object = assembler.assemble(&name, &text).map_err(|e| anyhow!("{e}"))?;
+        let mut object = assembler
+            .assemble(&name, &text)
+            .map_err(|e| anyhow!("{e}"))?;
         entry = entry_of(&mut object, cli.entry.as_deref())?;
         linker.add(object);
     }
@@ -185,5 +191,8 @@ pub fn build(cli: &Cli) -> Result<Program> {
         segments: Vec::new(),
     };
     segments.push((image.base, image.bytes));
-    Ok(Program { segments, ..program })
+    Ok(Program {
+        segments,
+        ..program
+    })
 }

@@ -176,7 +176,10 @@ fn print(cli: &Cli, chip: &Chip, clocks: Clocks) -> Result<()> {
                     Context::Worker(n) => chip.worker_registers(tile, n.into())?,
                 };
                 println!("{context}");
-                print!("{}", registers_text(registers, context != Context::Supervisor));
+                print!(
+                    "{}",
+                    registers_text(registers, context != Context::Supervisor)
+                );
             }
         }
         if cli.print_accumulators && !cli.supervisor {

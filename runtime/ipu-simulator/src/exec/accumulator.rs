@@ -48,12 +48,7 @@ pub(crate) fn executor(opcode: Opcode, flags: u32) -> AuxRun {
     }
 }
 
-fn execute(
-    op: &Op,
-    worker: &mut Worker,
-    _: &Weights,
-    fp: &mut Fp,
-) -> Result<AuxResult, Reason> {
+fn execute(op: &Op, worker: &mut Worker, _: &Weights, fp: &mut Fp) -> Result<AuxResult, Reason> {
     use Opcode as O;
     let (dst, r) = (op.r[0], &worker.registers);
     match op.opcode {

@@ -245,12 +245,7 @@ fn pack_slow(values: &[f32], fp: &mut Fp) -> u64 {
 
 /// f16 partials and results, both sets, all engines.
 #[inline(always)]
-fn wide<H: Halves>(
-    op: &Op,
-    worker: &mut Worker,
-    weights: &Weights,
-    fp: &mut Fp,
-) -> AuxResult {
+fn wide<H: Halves>(op: &Op, worker: &mut Worker, weights: &Weights, fp: &mut Fp) -> AuxResult {
     let phase = (op.imm & 3) as usize;
     let r = &worker.registers;
     let (x, raw) = (r.a_pair(op.r[1]), r.a_pair(op.r[2]));
@@ -276,12 +271,7 @@ fn wide<H: Halves>(
 
 /// f32 partials and results, one set, all engines.
 #[inline(always)]
-fn narrow<H: Halves>(
-    op: &Op,
-    worker: &mut Worker,
-    weights: &Weights,
-    fp: &mut Fp,
-) -> AuxResult {
+fn narrow<H: Halves>(op: &Op, worker: &mut Worker, weights: &Weights, fp: &mut Fp) -> AuxResult {
     let phase = (op.imm & 3) as usize;
     let r = &worker.registers;
     let x = r.a_pair(op.r[1]);
@@ -317,10 +307,10 @@ pub(crate) fn general(
         };
         let (start, left) = exchange_any(acc, set, phase, pin);
         out[2 * set..2 * set + 2].copy_from_slice(&left);
-        for u in 0..phase.0 {
+        for (u, &old) in start.iter().enumerate().take(phase.0) {
             let [p0, p1, p2, p3] =
                 [0, 1, 2, 3].map(|k: usize| values[k] * slot.values[k][UNITS * set + u]);
-            acc.even[set][u] = accumulator::narrow(&[f64::from(start[u]), p0, p1, p2, p3], fp);
+            acc.even[set][u] = accumulator::narrow(&[f64::from(old), p0, p1, p2, p3], fp);
         }
     }
     Ok(match (half_partials, sets) {

@@ -563,7 +563,10 @@ fn gaussian(prng: &mut Prng) -> f64 {
     let mut sum = 0;
     for _ in 0..3 {
         let bits = prng.next();
-        sum += [0, 16, 32, 48].iter().map(|s| bits >> s & 0xffff).sum::<u64>();
+        sum += [0, 16, 32, 48]
+            .iter()
+            .map(|s| bits >> s & 0xffff)
+            .sum::<u64>();
     }
     (sum as f64 + 6.0) / 65536.0 - 6.0
 }

@@ -278,7 +278,11 @@ impl Fp {
             if x.is_finite() {
                 self.flags |= csr::FLAG_OVERFLOW;
             }
-            return if self.nan_on_overflow { NAN8 } else { sign | 0x7f };
+            return if self.nan_on_overflow {
+                NAN8
+            } else {
+                sign | 0x7f
+            };
         }
         match bits as u8 {
             0 => 0,
@@ -319,7 +323,11 @@ pub(crate) fn two_sum(a: f64, b: f64) -> (f64, f64) {
 #[inline(always)]
 pub(crate) fn spread(greatest: u32, least_nonzero: u32) -> u32 {
     let (high, low) = ((greatest >> 10).max(1), (least_nonzero >> 10).max(1));
-    if high == 31 { 2 * EXACT_SPREAD } else { high - low.min(high) }
+    if high == 31 {
+        2 * EXACT_SPREAD
+    } else {
+        high - low.min(high)
+    }
 }
 
 /// [`spread`] of the four halves of a word.
