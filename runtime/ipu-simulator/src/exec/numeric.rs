@@ -419,7 +419,9 @@ pub(crate) fn f32_of_half(bits: u16) -> f32 {
     let x = if magnitude < 0x7c00 {
         f32::from_bits(magnitude << 13) * SCALE
     } else {
-        f32::from_bits(0x7f80_0000 | magnitude << 13)
+        // A signalling NaN becomes a quiet one, as in hardware conversions.
+        let quiet = u32::from(magnitude != 0x7c00) << 22;
+        f32::from_bits(0x7f80_0000 | quiet | magnitude << 13)
     };
     if bits & 0x8000 == 0 { x } else { -x }
 }
