@@ -366,24 +366,12 @@ impl Package {
         Ok(package)
     }
 
-    /// Writes the file as a whole or not at all: into a temporary file beside it, then renamed.
+    /// Writes the file as a whole or not at all, as [`write_whole`].
     ///
     /// # Errors
     /// [`Package::check`] does not hold or the file cannot be written.
     pub fn write_atomic(&self, path: &Path) -> Result<(), PackageError> {
-        let bytes = self.to_bytes()?;
-        let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
-        let write = || {
-            let mut file = tempfile::Builder::new()
-                .prefix(".ipuexe-")
-                .tempfile_in(parent.unwrap_or(Path::new(".")))?;
-            file.write_all(&bytes)?;
-            file.as_file().sync_all()?;
-            make_readable(file.as_file())?;
-            file.persist(path)?;
-            Ok(())
-        };
-        write().map_err(|error| PackageError::Io {
+        write_whole(path, &self.to_bytes()?).map_err(|error| PackageError::Io {
             path: path.to_owned(),
             error,
         })
@@ -402,7 +390,27 @@ impl Package {
     }
 }
 
-/// Temporary files are private; a package is an ordinary file.
+/// Writes a file as a whole or not at all: into a temporary file beside it, then renamed. What is
+/// there and no ordinary file (a device, a pipe) is written in place.
+///
+/// # Errors
+/// The file cannot be written; then nothing of it is left behind.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
+        return std::fs::write(path, bytes);
+    }
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .prefix(".ipu-")
+        .tempfile_in(parent.unwrap_or(Path::new(".")))?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    make_readable(file.as_file())?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Temporary files are private; results are ordinary files.
 fn make_readable(file: &std::fs::File) -> std::io::Result<()> {
     #[cfg(unix)]
     {

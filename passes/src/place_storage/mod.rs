@@ -13,6 +13,7 @@ mod verify;
 pub use verify::{Violation, verify};
 
 use ipu_exchange::row::{RowError, instructions};
+use ipu_image::emit::records_end;
 use ipu_program::kernels::Kernels;
 use ipu_program::layout::MemoryClass;
 use ipu_program::tile::{Buffer, BufferId, RowsArea, Source, Step, TileProgram};
@@ -173,7 +174,7 @@ pub fn place_storage(
         };
         (class, std::cmp::Reverse(item.bytes), i)
     });
-    let spaces = spaces(target, area);
+    let spaces = spaces(program, target, area);
     let mut placed: BTreeMap<usize, u32> = BTreeMap::new();
     for &i in &order {
         let address = spaces
@@ -197,10 +198,17 @@ pub fn place_storage(
     verify(program, target, kernels).map_err(|v| PlaceError::Verifier(v.subject, v.what))
 }
 
+/// First byte of the element behind runtime state and argument records.
+fn behind_records(program: &TileProgram, target: &Target) -> u32 {
+    records_end(program, target)
+        .checked_next_multiple_of(target.element_bytes)
+        .unwrap_or(u32::MAX)
+        .min(target.region1_base)
+}
+
 /// Address ranges for data, in order of preference.
-fn spaces(target: &Target, rows: RowsArea) -> Vec<(u32, u32)> {
-    let after_state =
-        (target.runtime_state_base + target.element_bytes).max(rows.address + rows.bytes);
+fn spaces(program: &TileProgram, target: &Target, rows: RowsArea) -> Vec<(u32, u32)> {
+    let after_state = behind_records(program, target).max(rows.address + rows.bytes);
     vec![
         (after_state, target.region1_base),
         (target.region1_base, target.loader_end),
@@ -383,9 +391,9 @@ fn rows_area(program: &TileProgram, target: &Target) -> Result<RowsArea, PlaceEr
     let address = if bytes <= target.runtime_state_base - ROWS_BASE {
         ROWS_BASE
     } else {
-        target.runtime_state_base + target.element_bytes
+        behind_records(program, target)
     };
-    let available = target.region1_base - address;
+    let available = target.region1_base.saturating_sub(address);
     if bytes > available {
         return Err(PlaceError::Rows {
             tile,

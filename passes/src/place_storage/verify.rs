@@ -1,5 +1,6 @@
 //! The verifier of a placement: reads the program as placed, tile by tile.
 
+use ipu_image::emit::records_end;
 use ipu_program::kernels::Kernels;
 use ipu_program::layout::MemoryClass;
 use ipu_program::tile::{Buffer, Source, Step, TileProgram};
@@ -55,9 +56,7 @@ pub fn verify(program: &TileProgram, target: &Target, kernels: &Kernels) -> Resu
                 ),
             );
         }
-        if end > target.loader_end
-            || address < target.runtime_state_base + target.runtime_state_bytes
-        {
+        if end > target.loader_end || address < records_end(program, target) {
             return fail(
                 &b.name,
                 format!("{address:#x} to {end:#x} is outside data memory"),

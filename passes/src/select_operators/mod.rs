@@ -158,9 +158,15 @@ fn plan(
                 location: op.location.clone(),
                 message: format!(
                     "the model does not fit: every plan of 'nn.{}' on {} tiles needs {needed} bytes \
-                     or more on a tile, which has {memory}; use more tiles",
+                     or more on a tile, which has {memory}; {}",
                     op.kind.name(),
-                    machine.tiles
+                    machine.tiles,
+                    if machine.tiles < machine.target.tiles {
+                        "use more tiles"
+                    } else {
+                        "use narrower layers: a tile holds all rows of its 16 or more columns of a \
+                         weight"
+                    }
                 ),
             });
             continue;

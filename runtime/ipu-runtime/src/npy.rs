@@ -4,6 +4,7 @@
 use crate::element::{FileElement, extents, raw};
 use crate::error::{self, DataError, format, mismatch};
 use half::f16;
+use ipu_image::package::write_whole;
 use ipu_interp::host::HostArray;
 use ipu_program::types::ElementType;
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, WriterBuilder};
@@ -159,7 +160,7 @@ fn check_header(subject: &str, bytes: &[u8]) -> Result<usize, DataError> {
     }
 }
 
-/// Writes a file with the element type of the array.
+/// Writes a file with the element type of the array, as a whole or not at all.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -168,7 +169,7 @@ pub fn write(path: &Path, array: &HostArray) -> Result<(), DataError> {
         path: path.to_owned(),
         error,
     };
-    std::fs::write(path, to_bytes(array).map_err(io)?).map_err(io)
+    write_whole(path, &to_bytes(array).map_err(io)?).map_err(io)
 }
 
 /// The bytes of a file.

@@ -584,6 +584,13 @@ impl Chip {
     /// Records a complete sync; an internal one ends at once, others stop the run.
     fn complete(&mut self, now: &Survey, release: u64) -> Option<Stop> {
         let zone = now.zone.unwrap_or(INTERNAL);
+        // The host answers whenever it likes; at the barrel's first slot, runs of one program
+        // take the same cycles.
+        let release = if zone == INTERNAL {
+            release
+        } else {
+            release.next_multiple_of(u64::from(self.target.workers))
+        };
         self.syncs.push(SyncRecord {
             zone,
             arrival_cycle: now.last_arrival,

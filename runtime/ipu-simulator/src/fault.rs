@@ -221,7 +221,9 @@ pub enum SimError {
     #[error(transparent)]
     Fault(#[from] Box<Fault>),
     /// The cycle limit of the call was reached.
-    #[error("no end within the limit, cycle {cycle}")]
+    #[error(
+        "the program did not end within the limit of simulated cycles, which stopped it at cycle {cycle}"
+    )]
     MaxCycles {
         /// Clock at which the simulation stopped.
         cycle: u64,

@@ -12,13 +12,13 @@ pub struct Cli {
     #[arg(required_unless_present = "list_devices", value_name = "MODEL")]
     pub model: Option<PathBuf>,
 
-    /// Function to compile and run
-    #[arg(long, default_value = "main")]
-    pub function: String,
+    /// Function to compile and run [default: main]; of a package, the one that it holds
+    #[arg(long)]
+    pub function: Option<String>,
 
-    /// Tiles that the compiler may use, 1 to 1472
-    #[arg(long, default_value_t = 1472, value_parser = clap::value_parser!(u32).range(1..=1472))]
-    pub tiles: u32,
+    /// Tiles that the compiler may use, 1 to 1472 [default: 1472]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1472))]
+    pub tiles: Option<u32>,
 
     /// Weights of the model, a safetensors file
     #[arg(long, value_name = "FILE")]

@@ -3,7 +3,7 @@
 use crate::cli::Cli;
 use anyhow::{Context as _, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use ipu_image::package::Package;
+use ipu_image::package::{Package, write_whole};
 use ipu_passes::registry::{Options, stages};
 use ipu_passes::session::Session;
 use ipu_program::graph::Graph;
@@ -72,7 +72,9 @@ pub fn compile(cli: &Cli, path: &Path, progress: &Progress, code: bool) -> Resul
     let text = std::fs::read(path).with_context(|| file.clone())?;
     let session = Session::new();
     let mut model = progress.stage("parse", || Ok(session.parse(&text, &file)?))?;
-    let graph = model.graph(&cli.function)?;
+    let defaults = Options::default();
+    let function = cli.function.clone().unwrap_or(defaults.function);
+    let graph = model.graph(&function)?;
     if !code {
         return Ok(Compiled {
             graph,
@@ -80,10 +82,10 @@ pub fn compile(cli: &Cli, path: &Path, progress: &Progress, code: bool) -> Resul
         });
     }
     let options = Options {
-        tiles: cli.tiles,
+        tiles: cli.tiles.unwrap_or(defaults.tiles),
         partials: cli.partials.option().to_owned(),
         finalists: cli.finalists,
-        function: cli.function.clone(),
+        function,
     };
     if let Some(dir) = &cli.dump_compilation_phases_to {
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
@@ -92,7 +94,7 @@ pub fn compile(cli: &Cli, path: &Path, progress: &Progress, code: bool) -> Resul
         progress.stage(name, || Ok(model.run(&pipeline)?))?;
         if let Some(dir) = &cli.dump_compilation_phases_to {
             let to = dir.join(format!("{}.{name}.mlir", i + 1));
-            std::fs::write(&to, model.text()).with_context(|| to.display().to_string())?;
+            write_whole(&to, model.text().as_bytes()).with_context(|| to.display().to_string())?;
         }
         if cli.compile_to.as_deref() == Some(name) {
             print!("{}", model.text());

@@ -4,7 +4,7 @@ use crate::cli::{Cli, DeviceName, Equality};
 use crate::compile::{Compiled, Progress, compile};
 use crate::report::ResultFile;
 use anyhow::{Context as _, Result, anyhow, bail};
-use ipu_image::package::{Package, PackageError};
+use ipu_image::package::{Package, PackageError, write_whole};
 use ipu_program::graph::{Graph, OpKind};
 use ipu_program::types::ElementType;
 use ipu_runtime::compare::{EqualityMode, Limits, compare};
@@ -13,7 +13,6 @@ use ipu_runtime::{
     input, npy, weights,
 };
 use ipu_target::Target;
-use std::io::Write as _;
 use std::path::Path;
 
 /// Does what the command line says.
@@ -72,6 +71,12 @@ fn load(cli: &Cli, path: &Path, progress: &Progress) -> Result<Loaded> {
                 path.display()
             );
         }
+        if cli.tiles.is_some() {
+            bail!(
+                "{}: a package is compiled already, --tiles has no effect on it",
+                path.display()
+            );
+        }
         let package = progress.stage("load", || {
             Package::read(path).map_err(|e| match e {
                 // These name the file already.
@@ -79,6 +84,13 @@ fn load(cli: &Cli, path: &Path, progress: &Progress) -> Result<Loaded> {
                 _ => anyhow::Error::new(e).context(path.display().to_string()),
             })
         })?;
+        let held = &package.metadata.function;
+        if let Some(function) = cli.function.as_ref().filter(|f| *f != held) {
+            bail!(
+                "{}: no function '{function}', the package holds: {held}",
+                path.display()
+            );
+        }
         return Ok(Loaded {
             graph: None,
             package: Some(package),
@@ -208,7 +220,7 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
     }
     if let Some(file) = &cli.result_file {
         let text = serde_json::to_string_pretty(&result)? + "\n";
-        std::fs::write(file, text).with_context(|| file.display().to_string())?;
+        write_whole(file, text.as_bytes()).with_context(|| file.display().to_string())?;
     }
     if failures.is_empty() {
         Ok(())
@@ -344,9 +356,7 @@ fn write(cli: &Cli, i: usize, function: &str, output: &HostArray) -> Result<()> 
             if file.extension().is_some_and(|e| e == "npy") {
                 npy::write(file, output)?;
             } else {
-                let mut out =
-                    std::fs::File::create(file).with_context(|| file.display().to_string())?;
-                out.write_all(&output.to_bytes())
+                write_whole(file, &output.to_bytes())
                     .with_context(|| file.display().to_string())?;
             }
         }

@@ -55,7 +55,10 @@ pub enum EmitError {
     #[error("linking the tile code: {0}")]
     Link(String),
     /// An area of tile memory is too small.
-    #[error("{what} of tile {tile} needs {needed} bytes, {available} are reserved for it")]
+    #[error(
+        "{what} of tile {tile} needs {needed} bytes, {available} are reserved for it: the model has \
+         too many steps for one program, split it"
+    )]
     Area {
         /// What is too large.
         what: &'static str,
@@ -93,6 +96,25 @@ pub enum EmitError {
 /// First byte of the argument records, behind the runtime state.
 fn records_base(target: &Target) -> u32 {
     target.runtime_state_base + target.runtime_state_bytes
+}
+
+/// One past the last byte that argument records of a program may take on any tile: what follows
+/// is free for rows and data. A record is a word for each buffer and each word argument.
+pub fn records_end(program: &TileProgram, target: &Target) -> u32 {
+    let mut words: BTreeMap<u32, usize> = BTreeMap::new();
+    for step in &program.steps {
+        if let Step::Compute(c) = step {
+            let width = c.words.len() / c.tiles.len().max(1);
+            for &tile in &c.tiles {
+                *words.entry(tile).or_default() += c.buffers.len() + width;
+            }
+        }
+    }
+    let most = words.into_values().max().unwrap_or(0);
+    u32::try_from(4 * most)
+        .ok()
+        .and_then(|bytes| records_base(target).checked_add(bytes))
+        .unwrap_or(u32::MAX)
 }
 
 /// Emits a program.
@@ -203,6 +225,7 @@ pub fn emit(
 
     let mut images = ImagesBuilder::new();
     let rows_bytes = program.rows_area.map_or(0, |a| a.bytes);
+    let records_bytes = records_end(program, target).saturating_sub(records_base(target));
     for (tile, t) in (0..).zip(&tiles) {
         let mut words = Vec::new();
         main.sync(&mut words, code::ZONE_HOST)?;
@@ -222,7 +245,7 @@ pub fn emit(
                 "argument records",
                 records_base(target),
                 &t.records,
-                target.runtime_state_base + target.element_bytes - records_base(target),
+                records_bytes,
             ),
             (
                 "exchange rows",
