@@ -59,15 +59,43 @@ const KEPT: i64 = 10;
 fn known(f: &Format) -> bool {
     let name = f.mnemonic.as_str();
     let outside = [
-        "exp", "ln", "log2", "tanh", "sigm", "oox", "oorx", "sqrt", "div", "slic", "f8", "tof8",
-        "class", "grand", "rmask", "mix", "axpy", "aop", "maxc", "sufromui", "f32int", "toi32",
-        "toui32", "uget", "uput", "ldd16", "ldb16b16", "ld64a32", "stm32step",
+        "exp",
+        "ln",
+        "log2",
+        "tanh",
+        "sigm",
+        "oox",
+        "oorx",
+        "sqrt",
+        "div",
+        "slic",
+        "f8",
+        "tof8",
+        "class",
+        "grand",
+        "rmask",
+        "mix",
+        "axpy",
+        "aop",
+        "maxc",
+        "sufromui",
+        "f32int",
+        "toi32",
+        "toui32",
+        "uget",
+        "uput",
+        "ldd16",
+        "ldb16b16",
+        "ld64a32",
+        "stm32step",
     ];
     f.on(Arch::Ipu21)
         && f.words == 1
         && f.mode != Mode::Supervisor
         && !(f.pipeline == Pipeline::Main && (f.has(Flag::Control) || f.has(Flag::System)))
-        && !outside.iter().any(|o| name.contains(o) && name != "ld64a32pace")
+        && !outside
+            .iter()
+            .any(|o| name.contains(o) && name != "ld64a32pace")
 }
 
 fn set(m: i64, value: u32) -> Instruction {
@@ -220,7 +248,9 @@ fn compare(seed: u64) {
         let data = bytes(&words);
         chip.write(0, place, &data).unwrap();
         let at = |i: usize| place + i as u32;
-        plain.memory.extend(data.iter().enumerate().map(|(i, &b)| (at(i), b)));
+        plain
+            .memory
+            .extend(data.iter().enumerate().map(|(i, &b)| (at(i), b)));
     }
     let weights: Vec<u32> = (0..128).map(|_| random.data()).collect();
     chip.write(0, WEIGHTS, &bytes(&weights)).unwrap();
@@ -264,7 +294,12 @@ fn compare(seed: u64) {
         plain.step(i);
     }
     let registers = chip.worker_registers(0, 0).unwrap();
-    assert_eq!(registers.m[..12], plain.m[..12], "seed {seed}\n{}", listing());
+    assert_eq!(
+        registers.m[..12],
+        plain.m[..12],
+        "seed {seed}\n{}",
+        listing()
+    );
     assert_eq!(registers.a[..8], plain.a[..8], "seed {seed}\n{}", listing());
     let acc = chip.worker_accumulators(0, 0).unwrap().map(f32::to_bits);
     assert_eq!(acc, plain.acc, "seed {seed}\n{}", listing());

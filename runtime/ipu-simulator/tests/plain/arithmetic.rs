@@ -34,10 +34,7 @@ pub fn sum_to_f32(start: u32, products: &[f64]) -> u32 {
     if !plain.is_finite() {
         return canonical32(plain as f32);
     }
-    let exact: i128 = products
-        .iter()
-        .map(|p| (p * 2f64.powi(48)) as i128)
-        .sum();
+    let exact: i128 = products.iter().map(|p| (p * 2f64.powi(48)) as i128).sum();
     if exact == 0 {
         // Signs of zeros as IEEE 754 has them.
         return if s == 0.0 {
@@ -48,7 +45,11 @@ pub fn sum_to_f32(start: u32, products: &[f64]) -> u32 {
     }
     let exponent = ((start >> 23) & 255).max(1) as i32 - 150;
     let fraction = i128::from(start & 0x7f_ffff | u32::from(start >> 23 & 255 != 0) << 23);
-    let fraction = if start >> 31 != 0 { -fraction } else { fraction };
+    let fraction = if start >> 31 != 0 {
+        -fraction
+    } else {
+        fraction
+    };
     // Both in units of 2^unit; what is out of reach only decides ties.
     let (total, unit) = if fraction == 0 {
         (exact, -48)

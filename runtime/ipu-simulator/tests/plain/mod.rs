@@ -219,7 +219,12 @@ impl Plain {
         let values: Vec<u32> = match kind {
             "ld128" => {
                 let high = self.load(address + 8, 8);
-                vec![low as u32, (low >> 32) as u32, high as u32, (high >> 32) as u32]
+                vec![
+                    low as u32,
+                    (low >> 32) as u32,
+                    high as u32,
+                    (high >> 32) as u32,
+                ]
             }
             "ld64" => vec![low as u32, (low >> 32) as u32],
             "lds16" => vec![i32::from(low as i16) as u32],
@@ -256,7 +261,11 @@ impl Plain {
                 0 => 1,
                 n => {
                     let raw = (stride >> (10 * (n - 1))) & 0x3ff;
-                    if raw >= 512 { raw as i32 - 1024 } else { raw as i32 }
+                    if raw >= 512 {
+                        raw as i32 - 1024
+                    } else {
+                        raw as i32
+                    }
                 }
             };
             codes >>= 2;
@@ -272,7 +281,9 @@ impl Plain {
             "ld2xst64pace" => {
                 let (x, y, z) = (used(0, 8), used(1, 8), used(2, 8));
                 pair(op("dst"), self.load(x, 8), w);
-                let Operand::A(q, b) = op("dst") else { panic!() };
+                let Operand::A(q, b) = op("dst") else {
+                    panic!()
+                };
                 pair(Operand::A(q + 2, b), self.load(y, 8), w);
                 let data = self.words(op("src"), 2);
                 w.memory
@@ -294,7 +305,9 @@ impl Plain {
             _ => {
                 let (x, y) = (used(0, 8), used(1, narrow));
                 pair(op("dst0"), self.load(x, 8), w);
-                let Operand::A(r, b) = op("dst1") else { panic!() };
+                let Operand::A(r, b) = op("dst1") else {
+                    panic!()
+                };
                 match narrow {
                     8 => pair(Operand::A(r, b), self.load(y, 8), w),
                     4 => w.a.push((r, self.load(y, 4) as u32)),
@@ -319,7 +332,9 @@ impl Plain {
         let dst_words = if has("dst") { width("dst") } else { 0 };
         let words = |s: &Plain, n: &str, least: usize| s.words(op(n), width(n).max(least));
         let mut out = |values: Vec<u32>| {
-            let Operand::A(r, _) = op("dst") else { panic!() };
+            let Operand::A(r, _) = op("dst") else {
+                panic!()
+            };
             assert_eq!(values.len(), dst_words, "{name}");
             for (i, v) in values.into_iter().enumerate() {
                 w.a.push((r + i, v));
@@ -347,7 +362,11 @@ impl Plain {
                 let wide = name == "f32v2gina";
                 self.acc[first + 12] = if wide { x[0] } else { half(0) };
                 self.acc[first + 14] = if wide { x[1] } else { half(1) };
-                return out(if wide { read.to_vec() } else { vec![pack(read)] });
+                return out(if wide {
+                    read.to_vec()
+                } else {
+                    vec![pack(read)]
+                });
             }
             "f16v4gacc" => {
                 let [a, b, c, e] = [0, 2, 4, 6].map(|i| self.acc[i]);
@@ -562,7 +581,11 @@ impl Plain {
             let at = |u: usize, odd: usize| 16 * set + 2 * u + odd;
             let even: Vec<u32> = (0..units).map(|u| self.acc[at(u, 0)]).collect();
             let mut odd: Vec<u32> = (0..units).map(|u| self.acc[at(u, 1)]).collect();
-            let start = if phase == 0 { odd.clone() } else { even.clone() };
+            let start = if phase == 0 {
+                odd.clone()
+            } else {
+                even.clone()
+            };
             if phase == 0 {
                 odd = even;
             }
@@ -626,7 +649,11 @@ fn larger(a: f64, b: f64) -> f64 {
         (true, _) => b,
         (_, true) => a,
         _ if a == b => {
-            if a.is_sign_positive() { a } else { b }
+            if a.is_sign_positive() {
+                a
+            } else {
+                b
+            }
         }
         _ => a.max(b),
     }
