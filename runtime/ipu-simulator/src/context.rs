@@ -47,16 +47,20 @@ impl Registers {
         }
     }
 
-    /// The pair that starts at `r` as one value.
-    #[inline]
+    /// The pair that starts at `r` as one value; pairs start at even numbers.
+    #[inline(always)]
     pub(crate) fn a_pair(&self, r: u8) -> u64 {
-        u64::from(self.a(r)) | u64::from(self.a(r + 1)) << 32
+        let i = usize::from(r & 14);
+        u64::from(self.a[i]) | u64::from(self.a[i + 1]) << 32
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set_a_pair(&mut self, r: u8, value: u64) {
-        self.set_a(r, value as u32);
-        self.set_a(r + 1, (value >> 32) as u32);
+        if r < A_REGISTERS {
+            let i = usize::from(r & 6);
+            self.a[i] = value as u32;
+            self.a[i + 1] = (value >> 32) as u32;
+        }
     }
 }
 
@@ -257,8 +261,18 @@ pub(crate) struct HalfSlot {
     pub(crate) values: [[f64; 16]; 4],
     /// Greatest magnitude of each unit and the least that is not zero, as f16 bits.
     ranges: [[u16; 2]; 16],
+    /// Bounds of them, possibly wide.
+    range: [u16; 2],
+    /// Counts replaced units.
+    age: u8,
     /// [`spread`] of all values.
     pub(crate) spread: u32,
+}
+
+/// Greatest, and least that is not zero (0 for none), of two ranges.
+fn union(a: [u16; 2], b: [u16; 2]) -> [u16; 2] {
+    let least = a[1].wrapping_sub(1).min(b[1].wrapping_sub(1));
+    [a[0].max(b[0]), least.wrapping_add(1)]
 }
 
 impl Default for Weights {
@@ -284,13 +298,20 @@ impl Weights {
             greatest = greatest.max(m);
             least = least.min(m.wrapping_sub(1));
         }
-        slot.ranges[unit] = [greatest, least.wrapping_add(1)];
-        (greatest, least) = (0, u16::MAX);
-        for [high, low] in slot.ranges {
-            greatest = greatest.max(high);
-            least = least.min(low.wrapping_sub(1));
+        let least = least.wrapping_add(1);
+        slot.ranges[unit] = [greatest, least];
+        // A bound that only grows is good enough until all units may be new.
+        slot.age = slot.age.wrapping_add(1);
+        if slot.age & 15 == 0 {
+            slot.range = [0, 0];
+            for range in slot.ranges {
+                slot.range = union(slot.range, range);
+            }
+        } else {
+            slot.range = union(slot.range, [greatest, least]);
         }
-        slot.spread = spread(greatest.into(), u32::from(least) + 1);
+        let [greatest, least] = slot.range;
+        slot.spread = spread(greatest.into(), least.into());
     }
 }
 
@@ -298,11 +319,11 @@ impl Worker {
     /// Writes the registers that an aux instruction left.
     #[inline(always)]
     pub(crate) fn write(&mut self, result: &AuxResult) {
-        if result.count > 0 {
+        if result.count == 2 {
+            let [low, high] = result.values.map(u64::from);
+            self.registers.set_a_pair(result.first, low | high << 32);
+        } else if result.count > 0 {
             self.registers.set_a(result.first, result.values[0]);
-            if result.count > 1 {
-                self.registers.set_a(result.first + 1, result.values[1]);
-            }
         }
     }
 

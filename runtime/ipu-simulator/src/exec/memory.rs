@@ -190,7 +190,9 @@ impl Access<'_> {
     /// Faults when two accesses of one instruction meet in one macro.
     #[inline(always)]
     fn apart(&self, first: u32, second: u32) -> Result<(), Reason> {
-        if self.units.same_macro(first, second) {
+        if self.units.macro_id(first) == self.units.macro_id(second)
+            && self.units.same_macro(first, second)
+        {
             return Err(Reason::ElementConflict { first, second });
         }
         Ok(())
@@ -287,9 +289,12 @@ impl Access<'_> {
                 let a0 = advance(&mut pack[0], 8);
                 let a1 = advance(&mut pack[1], 8);
                 let a2 = advance(&mut pack[2], 8);
-                self.apart(a0, a1)?;
-                self.apart(a0, a2)?;
-                self.apart(a1, a2)?;
+                let [i0, i1, i2] = [a0, a1, a2].map(|a| self.units.macro_id(a));
+                if i0 == i1 || i0 == i2 || i1 == i2 {
+                    self.apart(a0, a1)?;
+                    self.apart(a0, a2)?;
+                    self.apart(a1, a2)?;
+                }
                 let source = self.registers.a_pair(op.r[1]);
                 let (v0, v1) = (self.memory.read64(a0)?, self.memory.read64(a1)?);
                 self.memory.write64(a2, source)?;
