@@ -145,7 +145,7 @@ impl Reader {
             ),
         };
         let element = || {
-            let result = op.result(0).ok().and_then(|r| Tensor::of(r.r#type()))?;
+            let result = op.results().next().and_then(|r| Tensor::of(r.r#type()))?;
             layout::read_element_type(result.element())
         };
         let kind = match name.strip_prefix("nn.").unwrap_or_default() {
@@ -180,7 +180,7 @@ impl Reader {
                 )
             }
         };
-        let result = op.result(0).map_err(|e| e.to_string())?;
+        let result = op.results().next().ok_or("has no result")?;
         let result = self
             .value(result.into())
             .map_err(|e| format!("result: {e}"))?;

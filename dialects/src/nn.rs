@@ -162,10 +162,13 @@ pub fn broadcast(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
 
 /// Simplifies an operation in place; whether it did.
 pub(crate) fn canonicalize(op: OperationRef<'_, '_>, rewriter: MlirRewriterBase) -> bool {
-    let (Ok(result), Ok(first)) = (op.result(0), op.operand(0)) else {
+    let mut operands = op.operands();
+    let (Some(result), Some(first)) = (op.results().next(), operands.next()) else {
         return false;
     };
-    let second = op.operand(1).ok();
+    // Not `op.operand(1)`: melior's error for an operand that is not there prints the operation,
+    // which verifies the whole module while other threads change their parts of it.
+    let second = operands.next();
     let keeps = |v: melior::ir::Value<'_, '_>| v.r#type() == result.r#type();
     let kept = match ir::name(op).as_str() {
         // relu(relu(x)) = relu(x)

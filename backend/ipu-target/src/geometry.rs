@@ -20,13 +20,17 @@ impl Physical {
         Physical((row * 64 + block / 2 * 4 + (block & 1) + 2 * lane) as u16)
     }
 
-    /// The logical tile of a physical one.
-    pub fn to_logical(self) -> u32 {
+    /// The logical tile of a physical one, `None` when the chip has no tile of that id.
+    pub fn to_logical(self) -> Option<u32> {
         let p = u32::from(self.0);
-        let (row, column, sub) = (p >> 6, p >> 2 & 15, p & 3);
+        let (row, column, sub) = (p >> 6, (p >> 2) & 15, p & 3);
         let block = column * 2 + (sub & 1);
-        let along = if block & 1 == 1 { 22 - row } else { row };
-        (block * 23 + along) * 2 + (sub >> 1)
+        let along = if block & 1 == 1 {
+            22u32.checked_sub(row)?
+        } else {
+            row
+        };
+        (row <= 22).then_some((block * 23 + along) * 2 + (sub >> 1))
     }
 
     /// Row 0 to 22.
@@ -123,9 +127,11 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for l in 0..1472 {
             let p = Physical::of_logical(l);
-            assert_eq!(p.to_logical(), l);
+            assert_eq!(p.to_logical(), Some(l));
             assert!(seen.insert(p));
         }
+        let tiles = (0..=u16::MAX).filter(|&p| Physical(p).to_logical().is_some());
+        assert_eq!(tiles.count(), 1472);
     }
 
     #[test]

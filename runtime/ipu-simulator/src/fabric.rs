@@ -329,13 +329,13 @@ impl Link {
 
     /// The tile of a mux value; neutral, host ports and unknown numbers deliver nothing.
     fn source_of(&self, value: u32, tiles: usize) -> Result<Option<Source>, Reason> {
-        let from = Physical(value as u16);
-        let logical = from.to_logical() as usize;
-        let is_tile =
-            value < self.neutral && logical < tiles && Physical::of_logical(logical as u32) == from;
-        if !is_tile {
+        if value >= self.neutral {
             return Ok(None);
         }
+        let from = Physical(value as u16);
+        let Some(logical) = from.to_logical().map(|l| l as usize).filter(|&l| l < tiles) else {
+            return Ok(None);
+        };
         if from == self.physical {
             return Err(Reason::NotImplemented(
                 "a tile that listens to itself".to_string(),

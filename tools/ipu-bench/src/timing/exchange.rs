@@ -118,14 +118,14 @@ fn simulate(words: i64, free: Free) -> Result<[i64; 3]> {
         };
         let text = program(&row, free.before_sync, late);
         let image = link(&[("main.S", &text, &[])])?;
-        let logical = Physical(physical).to_logical();
+        let logical = logical(physical)?;
         start(&mut chip, &image, std::iter::once(logical))?;
     }
     chip.run(100_000)
         .with_context(|| format!("exchange of {words} words"))?;
     let mut out = [0; 3];
     for (i, &physical) in tiles.iter().enumerate() {
-        let m = chip.worker_registers(Physical(physical).to_logical(), 0)?.m;
+        let m = chip.worker_registers(logical(physical)?, 0)?.m;
         out[i] = i64::from(m[1].wrapping_sub(m[0]));
     }
     Ok(out)
@@ -182,4 +182,11 @@ pub fn rows() -> Result<(Vec<Row>, String)> {
         }
     }
     Ok((rows, remark))
+}
+
+/// The logical tile of a physical one.
+fn logical(physical: u16) -> Result<u32> {
+    Physical(physical)
+        .to_logical()
+        .with_context(|| format!("no tile has the physical id {physical}"))
 }
