@@ -297,7 +297,7 @@ pub(crate) fn general(
 ) -> Result<AuxResult, Reason> {
     let phase = phase_of(op.imm, [4, 2, 1])?;
     let r = &worker.registers;
-    let (x, raw) = (r.a_pair(op.r[1]), r.a_pair(op.r[2]));
+    let (x, raw) = (r.a_pair(op.r[1]), r.a_words(op.r[2]));
     let slot = &weights.f16[phase.1];
     let half_pin = halves(raw).map(|p| p as f32);
     let full_pin = [raw as u32, (raw >> 32) as u32].map(f32::from_bits);
