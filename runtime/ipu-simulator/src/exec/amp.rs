@@ -7,12 +7,12 @@
 
 use ipu_isa::Opcode;
 
-use super::memory::ld2xst64pace;
-use super::{AuxResult, settle};
 use super::accumulator::{self, phase_of};
+use super::memory::ld2xst64pace;
 use super::numeric::{
     EXACT_SPREAD, Fp, Round, f32_of_half, from_f16, spread_of, sum, to_odd, two_sum,
 };
+use super::{AuxResult, settle};
 use crate::code::{AuxRun, BundleRun, Issue, Op};
 use crate::context::{Accumulators, HalfSlot, Weights, Worker};
 use crate::fault::Reason;
@@ -522,9 +522,8 @@ fn bundle_base(
 
 /// The executor of a whole bundle, if it has one.
 pub(crate) fn bundle_executor(main: &Op, aux: &Op) -> Option<BundleRun> {
-    let fits = main.opcode == Opcode::Ld2xst64pace
-        && aux.opcode == Opcode::F16v4hihov4amp
-        && aux.imm < 4;
+    let fits =
+        main.opcode == Opcode::Ld2xst64pace && aux.opcode == Opcode::F16v4hihov4amp && aux.imm < 4;
     fits.then(|| vector::select().map_or(bundle_base as BundleRun, |(_, _, bundle)| bundle))
 }
 
