@@ -71,6 +71,17 @@ pub struct SyncRecord {
     pub row_cycles: u64,
 }
 
+/// A tile whose exchange rows do not fit those of other tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disagreement {
+    /// Logical tile.
+    pub tile: u32,
+    /// Items that it sent and nobody received.
+    pub lost: u64,
+    /// Events at which its mux selected a tile that sent nothing.
+    pub empty: u64,
+}
+
 /// Why [`Chip::run`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -279,6 +290,18 @@ impl Chip {
     pub fn lost_words(&self) -> u64 {
         let lost = |(tile, outbox): (&Tile, &Outbox)| tile.counters.sent - outbox.received_items();
         self.tiles.iter().zip(&self.outboxes).map(lost).sum()
+    }
+
+    /// Tiles whose rows disagree with those of others: items that nobody received, events at which
+    /// a mux selected a silent tile. Complete once the fabric is empty.
+    pub fn disagreements(&self) -> Vec<Disagreement> {
+        let of = |(tile, outbox): (&Tile, &Outbox)| Disagreement {
+            tile: tile.logical,
+            lost: tile.counters.sent - outbox.received_items(),
+            empty: tile.link.empty,
+        };
+        let all = self.tiles.iter().zip(&self.outboxes).map(of);
+        all.filter(|d| d.lost != 0 || d.empty != 0).collect()
     }
 
     /// The registers of a worker context.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::context::{Registers, Weights, Worker};
 use crate::exec::numeric::Fp;
-use crate::exec::{AuxResult, accumulator, float, integer, memory, not_implemented};
+use crate::exec::{AuxResult, accumulator, amp, float, integer, memory, not_implemented};
 use crate::fault::Reason;
 use crate::memory::Ram;
 use crate::units::Units;
@@ -71,6 +71,10 @@ pub(crate) struct Op {
 pub(crate) type AuxRun = fn(&Op, &mut Worker, &Weights, &mut Fp) -> Result<AuxResult, Reason>;
 /// Executes an instruction of the main pipeline that changes registers and memory only.
 pub(crate) type MainRun = fn(&Op, &mut Registers, &mut Ram, &Units) -> Result<(), Reason>;
+
+/// Executes a whole plain bundle.
+pub(crate) type BundleRun =
+    fn(&Issue, &mut Worker, &Weights, &mut Ram, &Units) -> Result<(), Reason>;
 
 const WORKER: u8 = 1;
 const SUPERVISOR: u8 = 2;
@@ -259,6 +263,8 @@ pub(crate) struct Issue {
     pub(crate) amp: bool,
     pub(crate) main_run: MainRun,
     pub(crate) aux_run: AuxRun,
+    /// Executes both halves at once.
+    pub(crate) bundle_run: Option<BundleRun>,
     pub(crate) main: Op,
     pub(crate) aux: Op,
     /// M registers that the main instruction reads.
@@ -276,6 +282,7 @@ impl Default for Issue {
             amp: false,
             main_run: |op, _, _, _| Err(not_implemented(op.opcode)),
             aux_run: |op, _, _, _| Err(not_implemented(op.opcode)),
+            bundle_run: None,
             main: Op::default(),
             aux: Op::default(),
             reads: 0,
@@ -310,6 +317,9 @@ impl Issue {
             && main.allowed_in_repeat()
             && matches!(main.unit, Unit::Integer | Unit::Memory)
             && issue.writes & 0x3000 == 0;
+        if issue.plain {
+            issue.bundle_run = amp::bundle_executor(main, aux);
+        }
         issue
     }
 

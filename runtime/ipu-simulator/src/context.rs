@@ -54,6 +54,12 @@ impl Registers {
         u64::from(self.a[i]) | u64::from(self.a[i + 1]) << 32
     }
 
+    /// The words from any register on as one value.
+    #[inline]
+    pub(crate) fn a_words(&self, r: u8) -> u64 {
+        u64::from(self.a(r)) | u64::from(self.a(r + 1)) << 32
+    }
+
     #[inline(always)]
     pub(crate) fn set_a_pair(&mut self, r: u8, value: u64) {
         if r < A_REGISTERS {

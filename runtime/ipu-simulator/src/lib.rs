@@ -42,7 +42,7 @@ mod single;
 mod tile;
 mod units;
 
-pub use chip::{Chip, Counters, Stop, SyncRecord};
+pub use chip::{Chip, Counters, Disagreement, Stop, SyncRecord};
 pub use context::Registers;
 pub use debug::{IssueEvent, Observer};
 pub use fault::{Context, Fault, Reason, SimError, Waiting};

@@ -416,23 +416,30 @@ impl Tile {
             let issue = *issue;
             return self.issue_any(n, &issue, env);
         }
-        let mut fp = worker.fp;
-        if fp.round16 == Round::Stochastic {
-            fp.prng = worker.prng;
-        }
-        // Both halves read what stood before the bundle: the aux result waits for the main half.
-        let result = (issue.aux_run)(&issue.aux, worker, &self.weights, &mut fp)?;
-        settle(worker, &fp)?;
-        (issue.main_run)(
-            &issue.main,
-            &mut worker.registers,
-            &mut self.memory.ram,
-            env.units,
-        )?;
-        worker.write(&result);
-        let slots = match result.slots {
-            0 => issue.slots,
-            n => n,
+        let slots = if let Some(run) = issue.bundle_run {
+            let ram = &mut self.memory.ram;
+            run(issue, worker, &self.weights, ram, env.units)?;
+            1
+        } else {
+            let mut fp = worker.fp;
+            if fp.round16 == Round::Stochastic {
+                fp.prng = worker.prng;
+            }
+            // Both halves read what stood before the bundle: the aux result waits for the main
+            // half.
+            let result = (issue.aux_run)(&issue.aux, worker, &self.weights, &mut fp)?;
+            settle(worker, &fp)?;
+            (issue.main_run)(
+                &issue.main,
+                &mut worker.registers,
+                &mut self.memory.ram,
+                env.units,
+            )?;
+            worker.write(&result);
+            match result.slots {
+                0 => issue.slots,
+                n => n,
+            }
         };
         worker.ready = self.clock + WORKERS as u64 * u64::from(slots);
         self.bundles += 1;

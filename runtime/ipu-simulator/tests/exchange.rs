@@ -130,6 +130,7 @@ fn every_word_of_published_phases_lands() {
         assert_eq!(total(|c| c.received), delivered, "{}", phase.name);
         assert_eq!(total(|c| c.sent), sent, "{}", phase.name);
         assert_eq!(chip.lost_words(), 0, "{}", phase.name);
+        assert_eq!(chip.disagreements(), [], "{}", phase.name);
         // The second sync closes the phase: the slowest tile spends its horizon in the row.
         let sync = chip.syncs()[1];
         let horizon = phase.rows.iter().map(|r| r.horizon).max().unwrap();

@@ -50,7 +50,9 @@ fn each(op: &str, x: &[u32], y: &[u32], words_in: usize, words_out: usize) -> Ve
 
 /// All f16 as words of two, in batches.
 fn all_halves() -> Vec<Vec<u32>> {
-    let words: Vec<u32> = (0..32768u32).map(|i| 2 * i | (2 * i + 1) << 16).collect();
+    let words: Vec<u32> = (0..32768u32)
+        .map(|i| (2 * i) | ((2 * i + 1) << 16))
+        .collect();
     words.chunks(BATCH).map(<[u32]>::to_vec).collect()
 }
 

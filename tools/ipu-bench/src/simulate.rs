@@ -21,6 +21,8 @@ struct Row {
     tile_instructions: u64,
     exchange_items: u64,
     seconds: f64,
+    /// Processor time of all threads; less than wall time times threads on a shared machine.
+    cpu_seconds: f64,
     tile_instructions_per_second: f64,
     tile_cycles_per_second: f64,
 }
@@ -59,25 +61,27 @@ pub fn run(format: Format, threads: &[usize], only: Option<&str>, seconds: f64) 
         return Ok(());
     }
     println!(
-        "{:<12} {:>5} {:>7} {:>12} {:>14} {:>8} {:>14} {:>14}",
+        "{:<12} {:>5} {:>7} {:>12} {:>14} {:>8} {:>8} {:>14} {:>14}",
         "program",
         "tiles",
         "threads",
         "cycles",
         "instructions",
         "seconds",
+        "cpu",
         "M instr/s",
         "M cycles/s"
     );
     for r in &rows {
         println!(
-            "{:<12} {:>5} {:>7} {:>12} {:>14} {:>8.2} {:>14.1} {:>14.1}",
+            "{:<12} {:>5} {:>7} {:>12} {:>14} {:>8.2} {:>8.2} {:>14.1} {:>14.1}",
             r.program,
             r.tiles,
             r.threads,
             r.cycles,
             r.tile_instructions,
             r.seconds,
+            r.cpu_seconds,
             r.tile_instructions_per_second / 1e6,
             r.tile_cycles_per_second / 1e6
         );
@@ -96,6 +100,21 @@ fn counted(chip: &Chip, tiles: u32) -> Result<(u64, u64)> {
     Ok((instructions, items))
 }
 
+/// Processor time of this process so far, 0 where it is unknown.
+fn cpu_seconds() -> f64 {
+    /// Units of the kernel's text files.
+    const TICKS: f64 = 100.0;
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Fields 14 and 15, counted after the name in parentheses.
+    let fields = text.rsplit(')').next().unwrap_or("").split_whitespace();
+    let ticks: f64 = fields
+        .skip(11)
+        .take(2)
+        .filter_map(|f| f.parse::<f64>().ok())
+        .sum();
+    ticks / TICKS
+}
+
 fn measure(mut program: Program, threads: usize, seconds: f64) -> Result<Row> {
     let chip = &mut program.chip;
     let advance = |chip: &mut Chip, cycles| match chip.run(cycles) {
@@ -107,7 +126,7 @@ fn measure(mut program: Program, threads: usize, seconds: f64) -> Result<Row> {
     let mut step = 20_000;
     advance(chip, step)?;
     let (first, first_items) = counted(chip, program.tiles)?;
-    let (from, begin) = (chip.cycle(), Instant::now());
+    let (from, begin, cpu) = (chip.cycle(), Instant::now(), cpu_seconds());
     while begin.elapsed().as_secs_f64() < seconds {
         let before = begin.elapsed();
         advance(chip, step)?;
@@ -126,6 +145,7 @@ fn measure(mut program: Program, threads: usize, seconds: f64) -> Result<Row> {
         tile_instructions: last - first,
         exchange_items: last_items - first_items,
         seconds: elapsed,
+        cpu_seconds: cpu_seconds() - cpu,
         tile_instructions_per_second: (last - first) as f64 / elapsed,
         tile_cycles_per_second: (cycles * u64::from(program.tiles)) as f64 / elapsed,
     })

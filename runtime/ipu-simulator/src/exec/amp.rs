@@ -5,14 +5,19 @@
 //! beforehand. The one addition left may lose bits; then, and only then, the sum is rounded to odd
 //! before it is narrowed. The same source is compiled for several vector widths.
 
-use super::AuxResult;
+use ipu_isa::Opcode;
+
 use super::accumulator::{self, phase_of};
+use super::memory::ld2xst64pace;
 use super::numeric::{
     EXACT_SPREAD, Fp, Round, f32_of_half, from_f16, spread_of, sum, to_odd, two_sum,
 };
-use crate::code::{AuxRun, Op};
+use super::{AuxResult, settle};
+use crate::code::{AuxRun, BundleRun, Issue, Op};
 use crate::context::{Accumulators, HalfSlot, Weights, Worker};
 use crate::fault::Reason;
+use crate::memory::Ram;
+use crate::units::Units;
 
 /// Units of one AMP set.
 pub(crate) const UNITS: usize = 8;
@@ -292,7 +297,7 @@ pub(crate) fn general(
 ) -> Result<AuxResult, Reason> {
     let phase = phase_of(op.imm, [4, 2, 1])?;
     let r = &worker.registers;
-    let (x, raw) = (r.a_pair(op.r[1]), r.a_pair(op.r[2]));
+    let (x, raw) = (r.a_pair(op.r[1]), r.a_words(op.r[2]));
     let slot = &weights.f16[phase.1];
     let half_pin = halves(raw).map(|p| p as f32);
     let full_pin = [raw as u32, (raw >> 32) as u32].map(f32::from_bits);
@@ -411,6 +416,39 @@ mod vector {
         };
     }
 
+    macro_rules! fused {
+        ($name:ident, $inner:ident, $features:literal) => {
+            #[target_feature(enable = $features)]
+            fn $inner(
+                issue: &Issue,
+                worker: &mut Worker,
+                weights: &Weights,
+                ram: &mut Ram,
+                units: &Units,
+            ) -> Result<(), Reason> {
+                bundle::<Vector>(issue, worker, weights, ram, units)
+            }
+
+            pub(super) fn $name(
+                issue: &Issue,
+                worker: &mut Worker,
+                weights: &Weights,
+                ram: &mut Ram,
+                units: &Units,
+            ) -> Result<(), Reason> {
+                // SAFETY: `select` hands this function out only where the features exist.
+                unsafe { $inner(issue, worker, weights, ram, units) }
+            }
+        };
+    }
+
+    fused!(bundle_avx2, bundle_avx2_inner, "avx2,fma,f16c");
+    fused!(
+        bundle_avx512,
+        bundle_avx512_inner,
+        "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c"
+    );
+
     variant!(wide_avx2, wide_avx2_inner, wide, "avx2,fma,f16c");
     variant!(narrow_avx2, narrow_avx2_inner, narrow, "avx2,fma,f16c");
     variant!(
@@ -426,8 +464,8 @@ mod vector {
         "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c"
     );
 
-    /// The fastest pair `(both sets, one set)` of this processor.
-    pub(super) fn select() -> Option<(AuxRun, AuxRun)> {
+    /// The fastest `(both sets, one set, bundle)` of this processor.
+    pub(super) fn select() -> Option<(AuxRun, AuxRun, BundleRun)> {
         let base = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
             && is_x86_feature_detected!("f16c");
@@ -436,8 +474,8 @@ mod vector {
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512bw");
         match (base, wide) {
-            (true, true) => Some((wide_avx512, narrow_avx512)),
-            (true, false) => Some((wide_avx2, narrow_avx2)),
+            (true, true) => Some((wide_avx512, narrow_avx512, bundle_avx512)),
+            (true, false) => Some((wide_avx2, narrow_avx2, bundle_avx2)),
             _ => None,
         }
     }
@@ -445,15 +483,55 @@ mod vector {
 
 #[cfg(not(target_arch = "x86_64"))]
 mod vector {
-    use super::AuxRun;
+    use super::{AuxRun, BundleRun};
 
-    pub(super) fn select() -> Option<(AuxRun, AuxRun)> {
+    pub(super) fn select() -> Option<(AuxRun, AuxRun, BundleRun)> {
         None
     }
 }
 
+/// A bundle of `ld2xst64pace` and the wide AMP on all engines, the inside of most products.
+#[inline(always)]
+fn bundle<H: Halves>(
+    issue: &Issue,
+    worker: &mut Worker,
+    weights: &Weights,
+    ram: &mut Ram,
+    units: &Units,
+) -> Result<(), Reason> {
+    let mut fp = worker.fp;
+    if fp.round16 == Round::Stochastic {
+        fp.prng = worker.prng;
+    }
+    let result = wide::<H>(&issue.aux, worker, weights, &mut fp);
+    settle(worker, &fp)?;
+    ld2xst64pace(&issue.main, &mut worker.registers, ram, units)?;
+    worker.write(&result);
+    Ok(())
+}
+
+fn bundle_base(
+    issue: &Issue,
+    worker: &mut Worker,
+    weights: &Weights,
+    ram: &mut Ram,
+    units: &Units,
+) -> Result<(), Reason> {
+    bundle::<Base>(issue, worker, weights, ram, units)
+}
+
+/// The executor of a whole bundle, if it has one.
+pub(crate) fn bundle_executor(main: &Op, aux: &Op) -> Option<BundleRun> {
+    let fits =
+        main.opcode == Opcode::Ld2xst64pace && aux.opcode == Opcode::F16v4hihov4amp && aux.imm < 4;
+    fits.then(|| vector::select().map_or(bundle_base as BundleRun, |(_, _, bundle)| bundle))
+}
+
 /// The executor of a form with f16 data on all engines: both sets, or one.
 pub(crate) fn executor(both_sets: bool) -> AuxRun {
-    let (wide, narrow) = vector::select().unwrap_or((wide_base, narrow_base));
+    let (wide, narrow) = match vector::select() {
+        Some((wide, narrow, _)) => (wide, narrow),
+        None => (wide_base as AuxRun, narrow_base as AuxRun),
+    };
     if both_sets { wide } else { narrow }
 }

@@ -30,6 +30,22 @@ pub(crate) fn executor(opcode: Opcode) -> MainRun {
         Ld128step St32 St64 St32step St64step Ldz16step)
 }
 
+/// `ld2xst64pace`, for bundles that are executed as one.
+#[inline(always)]
+pub(crate) fn ld2xst64pace(
+    op: &Op,
+    registers: &mut Registers,
+    memory: &mut Ram,
+    units: &Units,
+) -> Result<(), Reason> {
+    Access {
+        registers,
+        memory,
+        units,
+    }
+    .pace(op, Opcode::Ld2xst64pace)
+}
+
 /// How a narrow load fills a register, and the size of its access.
 #[derive(Clone, Copy)]
 enum Load {

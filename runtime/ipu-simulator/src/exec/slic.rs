@@ -154,7 +154,7 @@ pub(crate) fn f16(
     let (first, slot) = chain_of(op.imm, 2)?;
     let r = &worker.registers;
     let x = halves(r.a_pair(op.r[1]));
-    let raw = r.a_pair(op.r[2]);
+    let raw = r.a_words(op.r[2]);
     let full_pin = [raw as u32, (raw >> 32) as u32].map(f32::from_bits);
     let half_pin = halves(raw).map(|p| p as f32);
     let w = &weights.f16[slot].values;

@@ -192,3 +192,15 @@ const POINT: i32 = 80;
 fn fixed(value: f64) -> i128 {
     (value * 2f64.powi(POINT)) as i128
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_weight_loads_save_about_128_clocks() -> Result<()> {
+        let row = weight_loads()?;
+        assert!((120..=136).contains(&row.simulated), "{row:?}");
+        Ok(())
+    }
+}
