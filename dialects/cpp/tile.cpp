@@ -131,8 +131,11 @@ static ParseResult parseCalls(OpAsmParser &parser, DenseI32ArrayAttr &tiles, Den
     if (succeeded(parser.parseOptionalKeyword("to")) && parser.parseInteger(last))
       return failure();
     // A bound on what a short text may make.
-    if (last < first || last - first > 0xffff)
+    constexpr uint32_t limit = 0xffff;
+    if (last < first)
       return parser.emitError(location) << "tiles " << first << " to " << last << " are not a range";
+    if (last > limit)
+      return parser.emitError(location) << "tile " << last << " is beyond " << limit << ", the limit";
     SmallVector<int32_t> row;
     if (parser.parseColon() ||
         parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] { return parseWord(parser, row); }))

@@ -159,12 +159,6 @@ fn error_near(op: OperationRef<'_, '_>, location: &str, message: &str) -> Failed
     error_at(Span::location(ir::context(op), location), message)
 }
 
-fn candidates<'c: 'a, 'a>(module: OperationRef<'c, 'a>) -> Vec<OperationRef<'c, 'a>> {
-    ir::body_ops(module)
-        .filter(|op| ir::name(*op) == "ipu.candidate")
-        .collect()
-}
-
 fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
     let target = Target::ipu21();
     let option = |name: &str, low: i64, high: i64| {
@@ -289,13 +283,26 @@ fn program_op<'c: 'a, 'a>(candidate: OperationRef<'c, 'a>) -> Result<OperationRe
         .ok_or_else(|| emit_error(candidate, "has no tile.program; run ipu-tile first"))
 }
 
+/// Reads a tile program; the dialect does not know how many tiles the chip has.
+fn read_program(op: OperationRef<'_, '_>) -> Result<TileProgram, Failed> {
+    let program = tile_ir::read(op)?;
+    let limit = Target::ipu21().tiles;
+    if program.tiles > limit {
+        return Err(emit_error(
+            op,
+            format!("is on {} tiles, the chip has {limit}", program.tiles),
+        ));
+    }
+    Ok(program)
+}
+
 /// Reads the tile program of a candidate, changes it and writes it back.
 fn change(
     candidate: OperationRef<'_, '_>,
     work: impl FnOnce(&mut TileProgram) -> Result<(), (String, String)>,
 ) -> Result<(), Failed> {
     let op = program_op(candidate)?;
-    let mut program = tile_ir::read(op)?;
+    let mut program = read_program(op)?;
     work(&mut program).map_err(|(location, message)| error_near(op, &location, &message))?;
     write(op, &program, op.location())
 }
@@ -316,7 +323,7 @@ fn run_phase_exchanges(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Resul
 
 fn run_place_storage(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
     let op = program_op(candidate)?;
-    let mut program = tile_ir::read(op)?;
+    let mut program = read_program(op)?;
     match place_storage::place_storage(&mut program, Target::ipu21(), Kernels::builtin()) {
         Ok(()) => write(op, &program, op.location()),
         // Another candidate may fit: the choice between them reports it.
@@ -329,11 +336,11 @@ fn run_place_storage(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<
 }
 
 fn run_pick_finalist(module: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
-    let list = candidates(module);
+    let list = ipu::candidates(module);
     let mut programs = Vec::new();
     for &op in &list {
         if ipu::infeasible(op).is_none() {
-            let program = tile_ir::read(program_op(op)?)?;
+            let program = read_program(program_op(op)?)?;
             if let Some(step) = pick_finalist::unscheduled(&program) {
                 let why =
                     format!("exchange '{step}' has no schedule; run ipu-phase-exchanges first");
@@ -375,7 +382,7 @@ fn run_pick_finalist(module: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(),
 }
 
 fn run_emit(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
-    let list = candidates(module);
+    let list = ipu::candidates(module);
     let &[candidate] = &list[..] else {
         return Err(emit_error(
             module,
@@ -386,7 +393,10 @@ fn run_emit(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed>
         ));
     };
     let op = program_op(candidate)?;
-    let program = tile_ir::read(op)?;
+    let program = read_program(op)?;
+    // The last word on memory: whatever stood between placement and here.
+    place_storage::verify(&program, Target::ipu21(), Kernels::builtin())
+        .map_err(|v| emit_error(op, format!("'{}': {}", v.subject, v.what)))?;
     let about = ipu::read_candidate(candidate);
     let package = emit::emit(
         &program,

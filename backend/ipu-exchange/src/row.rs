@@ -76,7 +76,7 @@ pub fn instructions(target: &Target, row: &Row) -> Result<Vec<Instruction>, RowE
                 words,
                 direction,
             } => {
-                if words == 0 || at + words > row.horizon {
+                if words == 0 || u64::from(at) + u64::from(words) > u64::from(row.horizon) {
                     return Err(error(at, "send without words or beyond the horizon"));
                 }
                 sends.push((at, buffer, offset, words, direction));

@@ -37,14 +37,14 @@ pub fn timeline(program: &TileProgram, target: &Target, kernels: &Kernels) -> Ti
         let before = latest;
         match step {
             Step::Compute(c) => {
-                let Some(kernel) = kernels.get(&c.kernel) else {
-                    continue;
-                };
-                let width = kernel.words.len();
                 for (i, &tile) in c.tiles.iter().enumerate() {
-                    let words = c.words.get(i * width..(i + 1) * width).unwrap_or_default();
+                    let cycles = kernels.get(&c.kernel).map_or(0, |kernel| {
+                        let width = kernel.words.len();
+                        let words = c.words.get(i * width..(i + 1) * width);
+                        kernels.cycles(kernel, words.unwrap_or_default())
+                    });
                     let t = clock.entry(tile).or_insert(released);
-                    *t += 1 + kernels.cycles(kernel, words);
+                    *t = t.saturating_add(1).saturating_add(cycles);
                     latest = latest.max(*t);
                 }
             }
@@ -54,15 +54,16 @@ pub fn timeline(program: &TileProgram, target: &Target, kernels: &Kernels) -> Ti
             } => {
                 out.phases += 1;
                 for row in &schedule.rows {
-                    *clock.entry(row.tile).or_insert(released) += exchange_entry(target);
+                    let t = clock.entry(row.tile).or_insert(released);
+                    *t = t.saturating_add(exchange_entry(target));
                 }
                 let arrived = clock.values().copied().max().unwrap_or(0).max(released);
-                released = arrived + u64::from(target.internal_sync_cycles);
+                released = arrived.saturating_add(u64::from(target.internal_sync_cycles));
                 clock.clear();
                 latest = released;
                 for row in &schedule.rows {
                     let call = target.supervisor_call_cycles + target.supervisor_branch_cycles;
-                    let t = released + u64::from(call + row.horizon);
+                    let t = released.saturating_add(u64::from(call) + u64::from(row.horizon));
                     clock.insert(row.tile, t);
                     latest = latest.max(t);
                 }

@@ -263,8 +263,9 @@ fn every_format_reads_back_at_its_operand_limits() {
 
 #[test]
 fn published_kernels_assemble() {
-    let directory = Path::new("/work/shared/oracle/kernels");
-    let Ok(files) = std::fs::read_dir(directory) else {
+    // Reference kernels that are not part of this repository, beside it where they are.
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/oracle/kernels");
+    let Ok(files) = std::fs::read_dir(&directory) else {
         eprintln!("skipped: {} is not on this machine", directory.display());
         return;
     };

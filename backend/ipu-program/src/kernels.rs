@@ -101,8 +101,6 @@ pub enum Law {
     Product(Vec<Law>),
     /// The smallest.
     Min(Vec<Law>),
-    /// The largest.
-    Max(Vec<Law>),
     /// Difference, 0 where negative.
     Minus(Box<Law>, Box<Law>),
     /// Quotient, rounded up.
@@ -115,10 +113,13 @@ impl Law {
         match self {
             Law::Cycles(n) => *n,
             Law::Word(name) => word(name),
-            Law::Sum(terms) => terms.iter().map(|t| t.cycles(word)).sum(),
-            Law::Product(terms) => terms.iter().map(|t| t.cycles(word)).product(),
+            Law::Sum(terms) => terms
+                .iter()
+                .fold(0, |sum: u64, t| sum.saturating_add(t.cycles(word))),
+            Law::Product(terms) => terms
+                .iter()
+                .fold(1, |product: u64, t| product.saturating_mul(t.cycles(word))),
             Law::Min(terms) => terms.iter().map(|t| t.cycles(word)).min().unwrap_or(0),
-            Law::Max(terms) => terms.iter().map(|t| t.cycles(word)).max().unwrap_or(0),
             Law::Minus(a, b) => a.cycles(word).saturating_sub(b.cycles(word)),
             Law::CeilDiv(a, n) => a.cycles(word).div_ceil((*n).max(1)),
         }
@@ -128,7 +129,7 @@ impl Law {
         match self {
             Law::Cycles(_) => {}
             Law::Word(name) => out.push(name),
-            Law::Sum(t) | Law::Product(t) | Law::Min(t) | Law::Max(t) => {
+            Law::Sum(t) | Law::Product(t) | Law::Min(t) => {
                 t.iter().for_each(|t| t.words(out));
             }
             Law::Minus(a, b) => {

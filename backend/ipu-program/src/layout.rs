@@ -204,7 +204,10 @@ impl ShardStorage {
     pub fn padded_rows(&self) -> u32 {
         match self.order {
             ElementOrder::Rows | ElementOrder::Panels => self.rows,
-            ElementOrder::Weights8 | ElementOrder::Weights16 => self.rows.next_multiple_of(PANEL),
+            ElementOrder::Weights8 | ElementOrder::Weights16 => self
+                .rows
+                .checked_next_multiple_of(PANEL)
+                .unwrap_or(u32::MAX),
         }
     }
 

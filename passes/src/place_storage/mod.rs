@@ -6,7 +6,7 @@
 //! phase. Exchange rows get elements of their own.
 //!
 //! Placement is first fit: buffers that are bound to region 1 first, then by size; ties by name.
-//! [`verify`] reads the result again and has the last word; it shares no code with the placer.
+//! [`verify`] reads the result again with code of its own, here and before emission.
 
 mod verify;
 
@@ -20,10 +20,6 @@ use ipu_program::tile::{Buffer, BufferId, RowsArea, Source, Step, TileProgram};
 use ipu_target::Target;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-
-/// First byte of the element that holds exchange rows when one is enough: between the host window
-/// and the runtime state.
-const ROWS_BASE: u32 = 0x5_4000;
 
 /// A program that has no placement.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -104,8 +100,8 @@ impl std::fmt::Display for OutOfMemory {
         write!(
             f,
             "the model does not fit: buffer '{}' needs {} bytes of {} memory on tile {}, which has \
-             {} bytes in all; live at the same time:{}\nuse more tiles, or ipu-select-operators with \
-             finalists=4 so that a plan with smaller parts is tried",
+             {} bytes in all; live at the same time:{}\nuse more tiles or a smaller batch, or let more plans be \
+             tried (option finalists, up to 4)",
             self.buffer,
             self.bytes,
             match self.class {
@@ -388,8 +384,9 @@ fn rows_area(program: &TileProgram, target: &Target) -> Result<RowsArea, PlaceEr
         .unwrap_or((0, 0));
     let bytes = (needed + target.fetch_lookahead_bytes).next_multiple_of(target.element_bytes);
     // One element fits between the host window and the runtime state; more start behind it.
-    let address = if bytes <= target.runtime_state_base - ROWS_BASE {
-        ROWS_BASE
+    let rows_base = target.host_window_base + target.host_window_bytes;
+    let address = if bytes <= target.runtime_state_base - rows_base {
+        rows_base
     } else {
         behind_records(program, target)
     };

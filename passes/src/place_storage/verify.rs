@@ -27,13 +27,31 @@ pub fn verify(program: &TileProgram, target: &Target, kernels: &Kernels) -> Resu
             what,
         })
     };
+    if let Some(rows) = program.rows_area {
+        let end = u64::from(rows.address) + u64::from(rows.bytes);
+        let window = target.host_window_base + target.host_window_bytes;
+        let state = target.runtime_state_base..records_end(program, target);
+        let aligned = rows.address.is_multiple_of(target.element_bytes)
+            && rows.bytes.is_multiple_of(target.element_bytes);
+        let in_state = u64::from(state.start) < end && rows.address < state.end;
+        if !aligned || rows.address < window || end > u64::from(target.region1_base) || in_state {
+            return fail(
+                &program.name,
+                format!(
+                    "the rows at {:#x} to {end:#x} are not whole elements of region 0 clear of the \
+                     host window, the runtime state and the argument records",
+                    rows.address
+                ),
+            );
+        }
+    }
     // For every tile: the buffers on it.
     let mut on_tile: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (i, b) in program.buffers.iter().enumerate() {
         let Some(address) = b.address else {
             return fail(&b.name, "it has no address".to_owned());
         };
-        let end = address + b.bytes() + b.tail;
+        let end = address.saturating_add(b.bytes()).saturating_add(b.tail);
         if address % b.align.max(1) != 0 {
             return fail(
                 &b.name,
@@ -179,7 +197,7 @@ pub fn verify(program: &TileProgram, target: &Target, kernels: &Kernels) -> Resu
 
 fn range(b: &Buffer) -> (u32, u32) {
     let at = b.address.unwrap_or(0);
-    (at, at + b.bytes() + b.tail)
+    (at, at.saturating_add(b.bytes()).saturating_add(b.tail))
 }
 
 fn overlap(a: &Buffer, b: &Buffer) -> bool {

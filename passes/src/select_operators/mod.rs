@@ -10,7 +10,7 @@ pub mod algebra;
 pub mod plans;
 
 use ipu_program::graph::{Activation, Graph, Op, OpKind, ValueId};
-use ipu_program::layout::{ElementOrder, Layout};
+use ipu_program::layout::{ElementOrder, Layout, PANEL};
 use ipu_program::types::{ElementType, TensorType};
 use plans::{Candidate, Machine, Objective};
 use std::collections::BTreeMap;
@@ -130,6 +130,10 @@ fn plan(
     let mut graph = graph.clone();
     let mut layouts: BTreeMap<ValueId, Layout> = BTreeMap::new();
     let mut refused: Vec<NoLowering> = Vec::new();
+    refused.extend(oversized(&graph, machine));
+    if !refused.is_empty() {
+        return Err(SelectError::NoLowering(refused));
+    }
     let mut total = 0u64;
     for i in 0..graph.ops.len() {
         let op = &graph.ops[i];
@@ -248,6 +252,40 @@ fn plan(
     })
 }
 
+/// Tensors that all tiles together cannot hold. Whatever passes this has byte sizes and offsets
+/// within 32 bits.
+fn oversized(graph: &Graph, machine: &Machine<'_>) -> Vec<NoLowering> {
+    let tile = u64::from(machine.target.memory_end - machine.target.memory_base);
+    let chip = tile * u64::from(machine.tiles);
+    let bytes = |ty: &TensorType| {
+        let m = ty.matrix();
+        let columns = u64::from(m.columns).next_multiple_of(u64::from(PANEL));
+        u64::from(m.rows)
+            .saturating_mul(columns)
+            .saturating_mul(u64::from(ty.element.bytes()))
+    };
+    (0..graph.values.len() as u32)
+        .map(ValueId)
+        .filter(|&v| bytes(graph.ty(v)) > chip)
+        .map(|v| NoLowering {
+            location: graph
+                .definition(v)
+                .map_or_else(String::new, |op| op.location.clone()),
+            message: format!(
+                "the model does not fit: {} needs {} bytes on tiles, {} tiles have {chip}{}",
+                graph.ty(v),
+                bytes(graph.ty(v)),
+                machine.tiles,
+                if machine.tiles < machine.target.tiles {
+                    "; use more tiles"
+                } else {
+                    ""
+                }
+            ),
+        })
+        .collect()
+}
+
 /// Elementwise operators follow the first activation of the result's shape that is in panels.
 fn elementwise_layout(
     graph: &Graph,
@@ -320,7 +358,7 @@ fn refusal(graph: &Graph, op: usize) -> Option<String> {
         .find(|&&v| graph.ty(v).element != ElementType::F16)
     {
         return Some(format!(
-            "'nn.{name}' on {} has no lowering: tiles compute in f16, cast the model's tensors",
+            "'nn.{name}' on {} has no lowering: tiles compute in f16, declare the model's tensors as f16",
             graph.ty(v)
         ));
     }

@@ -38,16 +38,16 @@ pub struct Cli {
     pub expected_output: Vec<String>,
 
     /// Absolute difference allowed in f16 results [default: 2e-2]
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = limit)]
     pub expected_f16_threshold: Option<f32>,
 
     /// Absolute difference allowed in f32 results [default: 1e-4]
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = limit)]
     pub expected_f32_threshold: Option<f32>,
 
     /// Difference allowed for each unit of the expected magnitude [default: 1e-2 for f16 results,
     /// 1e-5 for f32 results]
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = limit)]
     pub expected_rtol: Option<f32>,
 
     /// How results are compared
@@ -70,13 +70,13 @@ pub struct Cli {
     #[arg(long)]
     pub list_devices: bool,
 
-    /// Element type of partial sums: f32 as the model says, f16 or any for speed
-    #[arg(long, value_enum, default_value_t = PartialsName::F32)]
-    pub partials: PartialsName,
+    /// Element type of partial sums: f32 as the model says, f16 or any for speed [default: f32]
+    #[arg(long, value_enum)]
+    pub partials: Option<PartialsName>,
 
-    /// Candidate programs that are scheduled to the end
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4))]
-    pub finalists: u32,
+    /// Candidate programs that are scheduled to the end [default: 4]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4))]
+    pub finalists: Option<u32>,
 
     /// Compile, write the package, do not run
     #[arg(long, requires = "package")]
@@ -87,7 +87,7 @@ pub struct Cli {
     pub package: Option<PathBuf>,
 
     /// Stop after a stage and print its IR
-    #[arg(long, value_name = "STAGE", value_parser = crate::compile::STAGES)]
+    #[arg(long, value_name = "STAGE", value_parser = crate::compile::STAGES, conflicts_with_all = ["compile_only", "package"])]
     pub compile_to: Option<String>,
 
     /// Write the IR after each stage to this folder
@@ -170,4 +170,12 @@ pub fn underscores(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
             _ => arg,
         })
         .collect()
+}
+
+/// A limit of a comparison: finite and not negative, or everything would pass.
+fn limit(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(x) if x.is_finite() && x >= 0.0 => Ok(x),
+        _ => Err("expected a finite number, 0 or more".to_owned()),
+    }
 }

@@ -83,8 +83,10 @@ pub fn compile(cli: &Cli, path: &Path, progress: &Progress, code: bool) -> Resul
     }
     let options = Options {
         tiles: cli.tiles.unwrap_or(defaults.tiles),
-        partials: cli.partials.option().to_owned(),
-        finalists: cli.finalists,
+        partials: cli
+            .partials
+            .map_or(defaults.partials, |p| p.option().to_owned()),
+        finalists: cli.finalists.unwrap_or(defaults.finalists),
         function,
     };
     if let Some(dir) = &cli.dump_compilation_phases_to {

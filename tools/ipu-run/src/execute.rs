@@ -65,16 +65,26 @@ fn is_package(path: &Path) -> Result<bool> {
 
 fn load(cli: &Cli, path: &Path, progress: &Progress) -> Result<Loaded> {
     if is_package(path)? {
-        if let Some(stage) = &cli.compile_to {
+        let given = [
+            ("tiles", cli.tiles.is_some()),
+            ("partials", cli.partials.is_some()),
+            ("finalists", cli.finalists.is_some()),
+            ("compile_to", cli.compile_to.is_some()),
+            (
+                "dump_compilation_phases_to",
+                cli.dump_compilation_phases_to.is_some(),
+            ),
+        ];
+        let given: Vec<_> = given
+            .iter()
+            .filter(|g| g.1)
+            .map(|g| format!("--{}", g.0))
+            .collect();
+        if !given.is_empty() {
             bail!(
-                "{}: a package is compiled already, cannot stop after '{stage}'",
-                path.display()
-            );
-        }
-        if cli.tiles.is_some() {
-            bail!(
-                "{}: a package is compiled already, --tiles has no effect on it",
-                path.display()
+                "{}: a package is compiled already, without effect on it: {}",
+                path.display(),
+                given.join(", ")
             );
         }
         let package = progress.stage("load", || {

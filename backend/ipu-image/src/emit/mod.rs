@@ -338,7 +338,8 @@ fn metadata(
             StepSummary {
                 name: step.name().to_owned(),
                 kind,
-                location: location.clone(),
+                // Without the folder: the same model gives the same package wherever it lies.
+                location: location.rsplit('/').next().unwrap_or_default().to_owned(),
                 scheduled_cycles,
             }
         })
