@@ -185,6 +185,19 @@ pub(crate) fn written(name: &str, args: Vec<Arg>) -> Result<Written> {
     if formats.is_empty() {
         return Err(forms(ids));
     }
+    // `$azero` is `$m15` only where no format takes the a register.
+    let exact = |f: &Format| {
+        f.operands
+            .iter()
+            .zip(&args)
+            .all(|(o, a)| match (o.kind, a) {
+                (OperandKind::Reg { file, .. }, Arg::Reg(r)) => file == r.file,
+                _ => true,
+            })
+    };
+    if formats.iter().any(|id| exact(id.format())) {
+        formats.retain(|id| exact(id.format()));
+    }
     formats.sort_by_key(|id| preference(id.format()));
     Ok(Written {
         formats,
