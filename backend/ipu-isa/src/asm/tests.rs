@@ -111,8 +111,19 @@ fn sixteen_bit_immediates_choose_their_format() {
         error("addz $m0, $m0, -1"),
         "1:1: operand `imm` is -1, allowed are 0 to 65535"
     );
-    assert!(error("add $m0, $m0, 65536").contains("allowed are -32768 to 32767"));
     assert_eq!(word("or $m0, $m0, 0xfff00000"), 0x42);
+    assert_eq!(
+        error("or $m0"),
+        "1:1: invalid operands; the forms are: or {dst}, {src0}, {src1} | or {dst}, {src0}, {imm}"
+    );
+    for text in ["add $m0, $m0, 65536", "min $m0, $m0, -32769"] {
+        let found = error(text);
+        assert!(found.contains("allowed are -32768 to 65535"), "{found}");
+    }
+    for text in ["and $m0, $m0, 4096", "or $m0, $m0, 1 << 40"] {
+        let found = error(text);
+        assert!(found.contains("allowed are 0 to 4095"), "{found}");
+    }
 }
 
 #[test]
