@@ -202,6 +202,16 @@ fn symbols() {
     assert_eq!((m.extra, m.entry_bytes), (0x30 | SectionFlags::RETAIN, 1));
     assert!(flags.section(".n").unwrap().flags.exec);
     assert!(error(&none, ".section .m,\"aq\"").contains("section flags"));
+    let chain = "foo: .set x, foo\n.rept 1000\n.set x, x + 4\n.set x, x - 1\n.endr\n";
+    assert_eq!(words(&format!("{chain}.long x - foo")), [3000]);
+    assert_eq!(
+        words(&format!("{chain}.long foo - x")),
+        [3000u32.wrapping_neg()]
+    );
+    assert_eq!(
+        words("x = q - 2\nx = x - 3\nx = 1 + x\nq = 10\n.long x"),
+        [6]
+    );
 }
 
 #[test]
