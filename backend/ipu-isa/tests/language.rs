@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use ipu_isa::asm::{AsmErrorKind, Assembled, Assembler, Entry, Severity};
 use ipu_isa::disasm::{Item, items};
-use ipu_isa::object::{Binding, RelocKind, SectionFlags, SymbolPlace, Visibility};
+use ipu_isa::object::{
+    Binding, RelocKind, RelocTarget, Relocation, SectionFlags, SymbolPlace, Visibility,
+};
 use ipu_isa::{Arch, Mode};
 use serde_json::Value;
 
@@ -308,6 +310,8 @@ fn listings_assemble_to_the_same() {
     for source in [
         KERNEL,
         "x: bri x\n1: call $m10, 1b\nbri 4\n{ setzi $m0, %abs18@s2(x) ; fnop }\nbri y+8",
+        "bri .\nbri .+8\nsetzi $m0, .data\n.long .text, .rodata + 4\n.section .rodata\n.zero 8",
+        "\"a \\\"b\\\\\": bri \"a \\\"b\\\\\"\n.data\n.long \"c d\"\n.text\nbri \"c d\"+4",
     ] {
         let first = a.run("l.s", source).unwrap();
         let mut text = String::new();
@@ -324,8 +328,16 @@ fn listings_assemble_to_the_same() {
         let second = a.run("l.s", &text).unwrap_or_else(|e| panic!("{e}"));
         let contents = |a: &Assembled| -> Vec<_> {
             let sections = a.object.sections.iter();
+            let target = |r: &Relocation| match r.target {
+                RelocTarget::Section(s) => a.object.sections[s].name.clone(),
+                RelocTarget::Symbol(s) => format!("symbol {}", a.object.symbols[s].name),
+            };
+            let relocation = |r: &Relocation| (target(r), r.offset, r.kind, r.addend);
             sections
-                .map(|s| (s.name.clone(), s.data.clone(), s.relocations.clone().len()))
+                .map(|s| {
+                    let relocations: Vec<_> = s.relocations.iter().map(relocation).collect();
+                    (s.name.clone(), s.data.clone(), relocations)
+                })
                 .collect()
         };
         assert_eq!(contents(&first), contents(&second), "{text}");
