@@ -137,6 +137,10 @@ fn long_text() {
         format!(".ifb {uses}\n.endif\n").repeat(300)
     );
     assert!(refused(&costly).contains("limit exceeded"));
+    let empty = "\n".repeat(5_000_000);
+    assert_eq!(refused(&empty), "4194305: limit exceeded: lines");
+    let doubling = ".macro m n\n.if \\n\nm \\n-1\nm \\n-1\n.endif\n.endm\nm 60\n";
+    assert!(refused(doubling).contains("limit exceeded"));
     let sections: String = (0..5000)
         .map(|i| format!(".section .s{i},\"a\"\n"))
         .collect();

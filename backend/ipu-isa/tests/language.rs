@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use ipu_isa::asm::{AsmErrorKind, Assembled, Assembler, Entry, Severity};
 use ipu_isa::disasm::{Item, items};
-use ipu_isa::object::{Binding, RelocKind, SectionFlags, SymbolPlace, Visibility};
+use ipu_isa::object::{
+    Binding, RelocKind, RelocTarget, Relocation, SectionFlags, SymbolPlace, Visibility,
+};
 use ipu_isa::{Arch, Mode};
 use serde_json::Value;
 
@@ -202,6 +204,16 @@ fn symbols() {
     assert_eq!((m.extra, m.entry_bytes), (0x30 | SectionFlags::RETAIN, 1));
     assert!(flags.section(".n").unwrap().flags.exec);
     assert!(error(&none, ".section .m,\"aq\"").contains("section flags"));
+    let chain = "foo: .set x, foo\n.rept 1000\n.set x, x + 4\n.set x, x - 1\n.endr\n";
+    assert_eq!(words(&format!("{chain}.long x - foo")), [3000]);
+    assert_eq!(
+        words(&format!("{chain}.long foo - x")),
+        [3000u32.wrapping_neg()]
+    );
+    assert_eq!(
+        words("x = q - 2\nx = x - 3\nx = 1 + x\nq = 10\n.long x"),
+        [6]
+    );
 }
 
 #[test]
@@ -298,6 +310,8 @@ fn listings_assemble_to_the_same() {
     for source in [
         KERNEL,
         "x: bri x\n1: call $m10, 1b\nbri 4\n{ setzi $m0, %abs18@s2(x) ; fnop }\nbri y+8",
+        "bri .\nbri .+8\nsetzi $m0, .data\n.long .text, .rodata + 4\n.section .rodata\n.zero 8",
+        "\"a \\\"b\\\\\": bri \"a \\\"b\\\\\"\n.data\n.long \"c d\"\n.text\nbri \"c d\"+4",
     ] {
         let first = a.run("l.s", source).unwrap();
         let mut text = String::new();
@@ -314,8 +328,16 @@ fn listings_assemble_to_the_same() {
         let second = a.run("l.s", &text).unwrap_or_else(|e| panic!("{e}"));
         let contents = |a: &Assembled| -> Vec<_> {
             let sections = a.object.sections.iter();
+            let target = |r: &Relocation| match r.target {
+                RelocTarget::Section(s) => a.object.sections[s].name.clone(),
+                RelocTarget::Symbol(s) => format!("symbol {}", a.object.symbols[s].name),
+            };
+            let relocation = |r: &Relocation| (target(r), r.offset, r.kind, r.addend);
             sections
-                .map(|s| (s.name.clone(), s.data.clone(), s.relocations.clone().len()))
+                .map(|s| {
+                    let relocations: Vec<_> = s.relocations.iter().map(relocation).collect();
+                    (s.name.clone(), s.data.clone(), relocations)
+                })
                 .collect()
         };
         assert_eq!(contents(&first), contents(&second), "{text}");

@@ -6,7 +6,7 @@ mod header;
 mod output;
 mod preprocess;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,18 +34,30 @@ fn main() -> ExitCode {
 fn input(cli: &Cli) -> Result<(String, Vec<u8>)> {
     match &cli.input {
         Some(path) if path.as_os_str() != "-" => {
-            let bytes =
-                fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-            Ok((path.display().to_string(), bytes))
+            let name = path.display().to_string();
+            let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+            Ok((name.clone(), read(file, &name)?))
         }
         _ => {
-            let mut bytes = Vec::new();
-            io::stdin()
-                .read_to_end(&mut bytes)
-                .context("cannot read the standard input")?;
-            Ok(("<stdin>".to_string(), bytes))
+            let name = "<stdin>".to_string();
+            let bytes = read(io::stdin(), &name)?;
+            Ok((name, bytes))
         }
     }
+}
+
+/// Most bytes of an input; devices have no end.
+const MAX_INPUT: u64 = 64 << 20;
+
+fn read(from: impl Read, name: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(MAX_INPUT + 1)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("cannot read {name}"))?;
+    if bytes.len() as u64 > MAX_INPUT {
+        bail!("{name} is longer than {MAX_INPUT} bytes");
+    }
+    Ok(bytes)
 }
 
 fn write(cli: &Cli, bytes: &[u8]) -> Result<()> {
@@ -135,8 +147,15 @@ fn run(cli: &Cli) -> Result<bool> {
     } else {
         bytes
     };
-    let Ok(text) = String::from_utf8(bytes) else {
-        bail!("{name} is not UTF-8 text");
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(e) => {
+            let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+            let line = 1 + good.iter().filter(|&&b| b == b'\n').count();
+            let column = 1 + good.iter().rev().take_while(|&&b| b != b'\n').count();
+            eprintln!("{name}:{line}:{column}: error: the source is not UTF-8 text here");
+            return Ok(false);
+        }
     };
     let assembled = match assembler(cli).run(&name, &text) {
         Ok(assembled) => assembled,

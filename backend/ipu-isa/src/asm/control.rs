@@ -13,7 +13,7 @@ use super::state::{Condition, Result, State};
 /// Directives that open a block that `.endr` closes.
 const REPEATS: &[&str] = &[".rept", ".rep", ".irp", ".irpc"];
 /// Most bytes of an included file.
-const MAX_FILE: u64 = 64 << 20;
+const MAX_FILE: u64 = 32 << 20;
 /// Most conditionals inside one another.
 const MAX_CONDITIONS: usize = 1024;
 

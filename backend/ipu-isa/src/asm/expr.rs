@@ -109,6 +109,17 @@ impl BinOp {
     }
 }
 
+impl BinOp {
+    /// What `+ x` or `- x` with a constant adds.
+    fn term(self, x: &Expr) -> Option<i64> {
+        match (self, x) {
+            (BinOp::Add, Expr::Int(v)) => Some(*v),
+            (BinOp::Sub, Expr::Int(v)) => v.checked_neg(),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnOp {
     Neg,
@@ -194,6 +205,20 @@ impl Expr {
             (Expr::Int(x), Expr::Int(y)) => return Ok(Expr::Int(apply_binary(op, *x, *y)?)),
             (Expr::Place(s, x), Expr::Place(t, y)) if op == BinOp::Sub && s == t => {
                 return Ok(Expr::Int(i64::from(*x) - i64::from(*y)));
+            }
+            // The constants of `x = x + 4`, however often it stands there, are one.
+            (Expr::Binary(inner, x, c, _), Expr::Int(d)) => {
+                if let (Some(c), Some(d)) = (inner.term(c), op.term(&Expr::Int(*d)))
+                    && let Some(sum) = c.checked_add(d)
+                {
+                    let nodes = x.nodes() + 2;
+                    return Ok(Expr::Binary(
+                        BinOp::Add,
+                        x.clone(),
+                        Rc::new(Expr::Int(sum)),
+                        nodes,
+                    ));
+                }
             }
             _ => {}
         }

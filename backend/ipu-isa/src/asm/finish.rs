@@ -20,8 +20,21 @@ impl State<'_> {
             // Another object may replace it.
             Some(_) if self.binding(name) == Some(Binding::Weak) => None,
             Some(&(section, offset)) => Some(Expr::Place(section, offset)),
-            None => self.constants.get(name).cloned(),
+            None => self
+                .constants
+                .get(name)
+                .cloned()
+                .or_else(|| self.section_start(name)),
         }
+    }
+
+    /// The name of a section is its first byte, unless a directive wants a symbol so called.
+    fn section_start(&self, name: &str) -> Option<Expr> {
+        if !name.starts_with('.') || self.binding(name).is_some() {
+            return None;
+        }
+        let index = self.sections.iter().position(|s| s.name == name)?;
+        Some(Expr::Place(index, 0))
     }
 
     fn binding(&self, name: &str) -> Option<Binding> {
@@ -113,7 +126,7 @@ impl State<'_> {
                 errors.push((Policy::Error, loc, kind));
             }
             sections.push(Section {
-                name: std::mem::take(&mut build.name),
+                name: build.name.clone(),
                 flags: build.flags,
                 align: build.align,
                 data: std::mem::take(&mut build.data),

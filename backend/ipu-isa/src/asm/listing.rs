@@ -6,6 +6,7 @@ use crate::codec::{Decoded, decode};
 use crate::object::{Object, RelocKind, RelocTarget, Relocation};
 use crate::table::{OperandKind, Slice};
 
+use super::cursor::{is_ident, is_ident_start};
 use super::expr::INSTANCE;
 use super::select::reloc_of;
 use super::state::State;
@@ -68,12 +69,20 @@ fn field_bits(kind: RelocKind) -> Vec<u8> {
     }
 }
 
+/// A name as the language reads it.
+fn quoted(name: &str) -> String {
+    if name.starts_with(is_ident_start) && name.chars().all(is_ident) {
+        return name.to_string();
+    }
+    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
 impl State<'_> {
     /// Numeric labels get names of their own in a listing.
     fn listed_name(name: &str) -> String {
         match name.split_once(INSTANCE) {
             Some((number, instance)) => format!(".Ltmp{number}_{instance}"),
-            None => name.to_string(),
+            None => quoted(name),
         }
     }
 
@@ -106,8 +115,8 @@ fn target_text(
     relocation: &Relocation,
 ) -> String {
     let with = |name: &str, addend: i64| match addend {
-        0 => name.to_string(),
-        _ => format!("{name}{addend:+}"),
+        0 => quoted(name),
+        _ => format!("{}{addend:+}", quoted(name)),
     };
     match relocation.target {
         RelocTarget::Symbol(s) => {

@@ -1,6 +1,8 @@
 //! From a written instruction to its format: other spellings, the choice
 //! between formats of one mnemonic, operand values.
 
+use indexmap::IndexSet;
+
 use crate::codec::{Decoded, EncodeError, field_value, value_limits};
 use crate::object::RelocKind;
 use crate::table::{
@@ -185,6 +187,19 @@ pub(crate) fn written(name: &str, args: Vec<Arg>) -> Result<Written> {
     if formats.is_empty() {
         return Err(forms(ids));
     }
+    // `$azero` is `$m15` only where no format takes the a register.
+    let exact = |f: &Format| {
+        f.operands
+            .iter()
+            .zip(&args)
+            .all(|(o, a)| match (o.kind, a) {
+                (OperandKind::Reg { file, .. }, Arg::Reg(r)) => file == r.file,
+                _ => true,
+            })
+    };
+    if formats.iter().any(|id| exact(id.format())) {
+        formats.retain(|id| exact(id.format()));
+    }
     formats.sort_by_key(|id| preference(id.format()));
     Ok(Written {
         formats,
@@ -204,10 +219,9 @@ fn preference(f: &Format) -> u8 {
 }
 
 fn forms(ids: &[FormatId]) -> AsmErrorKind {
-    let mut forms: Vec<&str> = ids.iter().map(|id| id.format().syntax.as_str()).collect();
-    forms.dedup();
+    let forms: IndexSet<&str> = ids.iter().map(|id| id.format().syntax.as_str()).collect();
     AsmErrorKind::Operands {
-        forms: forms.join(" | "),
+        forms: forms.into_iter().collect::<Vec<_>>().join(" | "),
     }
 }
 
@@ -301,13 +315,12 @@ impl Written {
                 Arg::Modified(kind, e) => modified(*kind, eval(e)?)?,
             });
         }
-        let mut failure = None;
+        let mut failure: Option<AsmErrorKind> = None;
         for id in &self.formats {
-            match self.fill(id.format(), &values, byte_targets) {
-                Ok(done) => return Ok(done),
-                Err(e) => {
-                    failure.get_or_insert(e);
-                }
+            match (self.fill(id.format(), &values, byte_targets), &mut failure) {
+                (Ok(done), _) => return Ok(done),
+                (Err(e), None) => failure = Some(e),
+                (Err(e), Some(first)) => widen(first, &e),
             }
         }
         Err(failure.unwrap_or_else(|| forms(&self.formats)))
@@ -354,6 +367,27 @@ impl Written {
             });
         }
         Ok((Decoded::new(format.id, &plain)?, address))
+    }
+}
+
+/// The range of a second format joins the one that was reported when they touch.
+fn widen(first: &mut AsmErrorKind, other: &AsmErrorKind) {
+    if let (
+        AsmErrorKind::Encode(EncodeError::OutOfRange {
+            operand, min, max, ..
+        }),
+        AsmErrorKind::Encode(EncodeError::OutOfRange {
+            operand: same,
+            min: low,
+            max: high,
+            ..
+        }),
+    ) = (first, other)
+        && operand == same
+        && *min < *low
+        && *low <= *max
+    {
+        *max = *high.max(max);
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) struct Attributes {
 }
 
 /// Most bytes of all files and expansions together.
-const MAX_TEXT: usize = 128 << 20;
+const MAX_TEXT: usize = 48 << 20;
 
 /// The operands of `sync` by name; a source may define the names otherwise.
 fn sync_zone(name: &str) -> Option<i64> {
@@ -307,12 +307,22 @@ impl<'a> State<'a> {
 
     /// Begins to read a file.
     pub(super) fn open(&mut self, name: &str, source: &str) {
-        let lines = self.sources.raw.len() as u64;
         if !self.text_room(source.len()) {
             return;
         }
-        if lines > self.limits.lines {
-            self.error(AsmErrorKind::Limit("lines"));
+        let room = self
+            .limits
+            .lines
+            .saturating_sub(self.sources.raw.len() as u64);
+        let count = source.bytes().filter(|&b| b == b'\n').count() as u64;
+        if count > room {
+            let loc = Loc {
+                file: self.sources.file(name),
+                line: u32::try_from(room + 1).unwrap_or(u32::MAX),
+                raw: u32::MAX,
+                ..self.loc
+            };
+            self.error_at(loc, AsmErrorKind::Limit("lines"));
             return;
         }
         let (lines, errors) = self.sources.read(name, source);

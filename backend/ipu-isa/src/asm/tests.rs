@@ -52,6 +52,9 @@ fn spellings() {
         ("mov $a0:1, $a2:3", "or64 $a0:1, $a2:3, $azeros"),
         ("mov $m1, $azero", "or $m1, $mzero, 0"),
         ("zero $m1", "or $m1, $mzero, $mzero"),
+        ("ld32 $azero, $m0, $m3, $m4", "ld32 $a15, $m0, $m3, $m4"),
+        ("setzi $azero, 7", "setzi $a15, 7"),
+        ("or $azero, $azero, $azero", "or $a15, $a15, $a15"),
         ("zero $a1", "or $a1, $azero, $azero"),
         ("zero $a2:3", "or64 $a2:3, $azeros, $azeros"),
         ("swap16 $m1, $m2", "roll16 $m1, $m2, $m2"),
@@ -108,8 +111,19 @@ fn sixteen_bit_immediates_choose_their_format() {
         error("addz $m0, $m0, -1"),
         "1:1: operand `imm` is -1, allowed are 0 to 65535"
     );
-    assert!(error("add $m0, $m0, 65536").contains("allowed are -32768 to 32767"));
     assert_eq!(word("or $m0, $m0, 0xfff00000"), 0x42);
+    assert_eq!(
+        error("or $m0"),
+        "1:1: invalid operands; the forms are: or {dst}, {src0}, {src1} | or {dst}, {src0}, {imm}"
+    );
+    for text in ["add $m0, $m0, 65536", "min $m0, $m0, -32769"] {
+        let found = error(text);
+        assert!(found.contains("allowed are -32768 to 65535"), "{found}");
+    }
+    for text in ["and $m0, $m0, 4096", "or $m0, $m0, 1 << 40"] {
+        let found = error(text);
+        assert!(found.contains("allowed are 0 to 4095"), "{found}");
+    }
 }
 
 #[test]
