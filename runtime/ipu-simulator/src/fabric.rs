@@ -25,6 +25,9 @@ pub(crate) const WINDOW: u64 = 16;
 /// Events that sent items are kept; the largest latency is 165.
 const HISTORY: usize = 256;
 
+/// Bits of a physical number below its row.
+const ROW_SHIFT: u32 = 6;
+
 /// The bit in which the physical numbers of a pair differ.
 const PAIR_BIT: u16 = 2;
 
@@ -149,6 +152,8 @@ pub(crate) struct Link {
     /// Events from the mux to the write.
     to_write: u64,
     neutral: u32,
+    /// Rows of tiles.
+    rows: u32,
     /// Mux changes that the write side has not reached: `(event, value)`.
     changes: VecDeque<(u64, u32)>,
     /// Newest mux value.
@@ -181,6 +186,7 @@ impl Link {
             physical,
             to_write: u64::from(target.first_write_after_mux) + 2 * physical.row() as u64,
             neutral: target.mux_neutral,
+            rows: target.physical_rows,
             changes: VecDeque::new(),
             mux: target.mux_neutral,
             source: None,
@@ -329,11 +335,13 @@ impl Link {
 
     /// The tile of a mux value; neutral, host ports and unknown numbers deliver nothing.
     fn source_of(&self, value: u32, tiles: usize) -> Result<Option<Source>, Reason> {
+        // Host ports follow the last row of tiles.
+        if value >= self.neutral || value >> ROW_SHIFT >= self.rows {
+            return Ok(None);
+        }
         let from = Physical(value as u16);
         let logical = from.to_logical() as usize;
-        let is_tile =
-            value < self.neutral && logical < tiles && Physical::of_logical(logical as u32) == from;
-        if !is_tile {
+        if logical >= tiles || Physical::of_logical(logical as u32) != from {
             return Ok(None);
         }
         if from == self.physical {
