@@ -329,6 +329,7 @@ impl Link {
 
     /// The tile of a mux value; neutral, host ports and unknown numbers deliver nothing.
     fn source_of(&self, value: u32, tiles: usize) -> Result<Option<Source>, Reason> {
+        // Host ports follow the last row of tiles.
         if value >= self.neutral {
             return Ok(None);
         }
