@@ -29,7 +29,7 @@ func.func @main(%x: tensor<2x4xf16>, %y: tensor<4x4xf16>, %v: tensor<4xf16>, %z:
 // expected-error@+1 {{argument of type tensor<2x4xf32>: tiles compute in f16, no lowering for f32}}
 func.func @main(%x: tensor<2x4xf32>, %y: tensor<2x4xf16>) -> (tensor<2x4xf32>, tensor<4xf32>, tensor<2x4xf16>) {
   %w = nn.parameter "w" : tensor<4x4xf32>
-  // expected-error@+1 {{'nn.parameter' on tensor<4xf32> has no lowering: tiles compute in f16, cast the model's tensors}}
+  // expected-error@+1 {{'nn.parameter' on tensor<4xf32> has no lowering: tiles compute in f16, declare the model's tensors as f16}}
   %b = nn.parameter "b" : tensor<4xf32>
   // expected-error@+1 {{'nn.matmul' on tensor<2x4xf32> has no lowering: tiles compute in f16}}
   %0 = nn.matmul %x, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>

@@ -394,9 +394,6 @@ fn run_emit(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed>
     };
     let op = program_op(candidate)?;
     let program = read_program(op)?;
-    // The last word on memory: whatever stood between placement and here.
-    place_storage::verify(&program, Target::ipu21(), Kernels::builtin())
-        .map_err(|v| emit_error(op, format!("'{}': {}", v.subject, v.what)))?;
     let about = ipu::read_candidate(candidate);
     let package = emit::emit(
         &program,
@@ -405,6 +402,9 @@ fn run_emit(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed>
         about.estimated_cycles.unwrap_or(0),
     )
     .map_err(|e| emit_error(op, e.to_string()))?;
+    // The last word on memory: whatever stood between placement and here.
+    place_storage::verify(&program, Target::ipu21(), Kernels::builtin())
+        .map_err(|v| emit_error(op, format!("'{}': {}", v.subject, v.what)))?;
     let bytes = package
         .to_bytes()
         .map_err(|e| emit_error(op, e.to_string()))?;

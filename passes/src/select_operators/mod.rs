@@ -100,6 +100,10 @@ pub fn select(
     if !refused.is_empty() {
         return Err(SelectError::NoLowering(refused));
     }
+    let too_large = oversized(graph, machine);
+    if !too_large.is_empty() {
+        return Err(SelectError::NoLowering(too_large));
+    }
     let cost = |kind: &OpKind, types: &[TensorType]| operator_cost(machine, kind, types);
     let (algebraic, report) = algebra::rewrite_graph(graph, &cost)?;
     let objectives = [
@@ -130,10 +134,6 @@ fn plan(
     let mut graph = graph.clone();
     let mut layouts: BTreeMap<ValueId, Layout> = BTreeMap::new();
     let mut refused: Vec<NoLowering> = Vec::new();
-    refused.extend(oversized(&graph, machine));
-    if !refused.is_empty() {
-        return Err(SelectError::NoLowering(refused));
-    }
     let mut total = 0u64;
     for i in 0..graph.ops.len() {
         let op = &graph.ops[i];
