@@ -1,6 +1,7 @@
 //! What the host protocol needs of a chip; implemented by the simulator, and by fakes in tests.
 
-use ipu_simulator::{Chip, Stop};
+use ipu_image::package::{Symbol, SymbolKind};
+use ipu_simulator::{Chip, IssueEvent, SimError, Stop, Symbols};
 
 /// The zone of internal syncs.
 const INTERNAL_ZONE: u8 = 3;
@@ -65,9 +66,59 @@ pub trait Machine {
 
     /// All syncs since the start, in order.
     fn syncs(&self) -> Vec<SyncRecord>;
+
+    /// Prints every instruction that the tiles issue from now on to standard error, where the
+    /// machine can.
+    ///
+    /// # Errors
+    /// A tile does not exist.
+    fn trace(&mut self, _tiles: &[u32], _symbols: &[Symbol]) -> Result<(), MachineError> {
+        Ok(())
+    }
+
+    /// An error of [`Machine::run`] with all that the machine knows about it.
+    fn explain(&self, error: &MachineError, _symbols: &[Symbol]) -> String {
+        error.to_string()
+    }
+}
+
+/// Names of code, for traces and reports.
+fn names(symbols: &[Symbol]) -> Symbols {
+    Symbols::new(
+        symbols
+            .iter()
+            .filter(|s| s.kind == SymbolKind::Code)
+            .map(|s| (s.name.clone(), s.address)),
+    )
 }
 
 impl Machine for Chip {
+    fn trace(&mut self, tiles: &[u32], symbols: &[Symbol]) -> Result<(), MachineError> {
+        let names = names(symbols);
+        let print = move |event: &IssueEvent<'_>| {
+            eprintln!(
+                "{:>8} tile {} {} {:#07x} {}  {}",
+                event.cycle,
+                event.tile,
+                event.context,
+                event.pc,
+                names.name(event.pc).unwrap_or_default(),
+                event.text()
+            );
+        };
+        Ok(self.observe(tiles.iter().copied(), print)?)
+    }
+
+    fn explain(&self, error: &MachineError, symbols: &[Symbol]) -> String {
+        match error.downcast_ref::<SimError>() {
+            Some(error) => self
+                .report(error, &names(symbols), |_, _| None)
+                .trim_end()
+                .to_owned(),
+            None => error.to_string(),
+        }
+    }
+
     fn load(&mut self, tiles: &[u32], address: u32, bytes: &[u8]) -> Result<(), MachineError> {
         Ok(self.load_shared(tiles.iter().copied(), address, bytes)?)
     }

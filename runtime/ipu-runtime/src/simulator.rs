@@ -8,7 +8,7 @@
 use crate::device::{Device, DeviceError, Program, check_shape};
 use crate::machine::{Halt, Machine, MachineError, SyncRecord};
 use crate::report::{RunCycles, RunReport};
-use ipu_image::package::{Binding, HostCall, Metadata, Package, Source};
+use ipu_image::package::{Binding, HostCall, Metadata, Package, Source, Symbol};
 use ipu_interp::host::{HostArray, HostError, Parameters, pack, unpack};
 use ipu_simulator::Chip;
 use ipu_target::Target;
@@ -19,12 +19,14 @@ pub struct SimulatorDevice<M = Chip> {
     target: Target,
     make: fn(&Target) -> M,
     max_cycles: u64,
+    traced: Vec<u32>,
     loaded: Option<Loaded<M>>,
 }
 
 struct Loaded<M> {
     machine: M,
     metadata: Metadata,
+    symbols: Vec<Symbol>,
     /// The host call that the program waits for.
     waits_for: HostCall,
     initialize_cycles: Option<u64>,
@@ -46,8 +48,14 @@ impl<M: Machine> SimulatorDevice<M> {
             target: target.clone(),
             make,
             max_cycles,
+            traced: Vec::new(),
             loaded: None,
         }
+    }
+
+    /// Prints every instruction that these tiles issue to standard error, from the next load on.
+    pub fn trace(&mut self, tiles: Vec<u32>) {
+        self.traced = tiles;
     }
 
     /// The machine with the loaded program, for traces and counters.
@@ -85,13 +93,11 @@ fn failed(action: impl Into<String>) -> impl FnOnce(MachineError) -> DeviceError
 impl<M: Machine> Loaded<M> {
     /// Lets the program go on to the external sync for `call`.
     fn advance(&mut self, call: HostCall, max_cycles: u64) -> Result<(), DeviceError> {
-        let halt = self
-            .machine
-            .run(max_cycles)
-            .map_err(|error| DeviceError::Machine {
-                action: format!("running to the external sync for {call:?}"),
-                error,
-            })?;
+        let halt = self.machine.run(max_cycles);
+        let halt = halt.map_err(|error| DeviceError::Machine {
+            action: format!("running to the external sync for {call:?}"),
+            error: self.machine.explain(&error, &self.symbols).into(),
+        })?;
         match halt {
             Halt::HostSync => {
                 self.waits_for = call;
@@ -216,9 +222,13 @@ impl<M: Machine> Device for SimulatorDevice<M> {
                 .start(image.tile, package.metadata.entry)
                 .map_err(failed(format!("starting tile {}", image.tile)))?;
         }
+        machine
+            .trace(&self.traced, &package.symbols)
+            .map_err(failed("tracing"))?;
         let mut loaded = Loaded {
             machine,
             metadata: package.metadata.clone(),
+            symbols: package.symbols.clone(),
             waits_for: HostCall::Initialize,
             initialize_cycles: None,
         };

@@ -94,6 +94,11 @@ pub struct Cli {
     #[arg(long, value_name = "DIR")]
     pub dump_compilation_phases_to: Option<PathBuf>,
 
+    /// Print every instruction that tiles of the simulator issue, to standard error
+    #[arg(long, value_name = "tile:LIST", num_args = 0..=1, require_equals = true,
+          default_missing_value = "tile:0", value_parser = tile_list)]
+    pub trace_execution: Option<Tiles>,
+
     /// Runs
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub loops: u32,
@@ -178,4 +183,31 @@ fn limit(text: &str) -> Result<f32, String> {
         Ok(x) if x.is_finite() && x >= 0.0 => Ok(x),
         _ => Err("expected a finite number, 0 or more".to_owned()),
     }
+}
+
+/// Logical tiles, ascending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tiles(pub Vec<u32>);
+
+/// `tile:0-3,7`.
+fn tile_list(text: &str) -> Result<Tiles, String> {
+    let list = text.strip_prefix("tile:").unwrap_or(text);
+    let mut tiles = std::collections::BTreeSet::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) else {
+            return Err(format!(
+                "'{part}' is no tile and no range; expected tile:0-3,7"
+            ));
+        };
+        let end = ipu_target::Target::ipu21().tiles;
+        if first > last || last >= end {
+            return Err(format!(
+                "tiles {first} to {last} are not within 0 to {}",
+                end - 1
+            ));
+        }
+        tiles.extend(first..=last);
+    }
+    Ok(Tiles(tiles.into_iter().collect()))
 }

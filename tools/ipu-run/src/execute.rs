@@ -157,7 +157,13 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
         graph: loaded.graph.as_ref(),
     };
     let mut device: Box<dyn Device> = match cli.device {
-        DeviceName::Sim => Box::new(SimulatorDevice::new(Target::ipu21(), cli.max_cycles)),
+        DeviceName::Sim => {
+            let mut device = SimulatorDevice::new(Target::ipu21(), cli.max_cycles);
+            if let Some(tiles) = &cli.trace_execution {
+                device.trace(tiles.0.clone());
+            }
+            Box::new(device)
+        }
         DeviceName::Reference => Box::new(ReferenceDevice::new()),
     };
     let (outputs, report) = progress.stage("run", || {
