@@ -23,6 +23,14 @@ pub fn opt_main(args: impl IntoIterator<Item = std::ffi::OsString>) -> i32 {
         eprintln!("error: {message}");
         return 1;
     }
+    if let Some(message) = texts
+        .iter()
+        .skip(1)
+        .find_map(|a| pipeline::check_flag(a).err())
+    {
+        eprintln!("error: {message}");
+        return 1;
+    }
     for (name, value) in defaults(&texts) {
         if flag(&texts, name).is_none() {
             args.push(format!("--{name}={value}").into_bytes());

@@ -58,14 +58,25 @@ pub fn check(text: &str) -> Result<(), String> {
             let Some(end) = closing_brace(inner) else {
                 return Ok(());
             };
-            check_options(name, &inner[..end])?;
+            check_options(name, &inner[..end], "--pass-pipeline")?;
             rest = &inner[end + 1..];
         }
     }
     Ok(())
 }
 
-fn check_options(name: &str, text: &str) -> Result<(), String> {
+/// Checks `--name=options`, the flag of one of our passes; other arguments are left to MLIR.
+pub fn check_flag(argument: &str) -> Result<(), String> {
+    let Some(rest) = argument.strip_prefix('-') else {
+        return Ok(());
+    };
+    match rest.strip_prefix('-').unwrap_or(rest).split_once('=') {
+        Some((name, options)) => check_options(name, options, &format!("--{name}")),
+        None => Ok(()),
+    }
+}
+
+fn check_options(name: &str, text: &str, place: &str) -> Result<(), String> {
     let Some(def) = pass::find(name) else {
         return Ok(());
     };
@@ -81,7 +92,7 @@ fn check_options(name: &str, text: &str) -> Result<(), String> {
             let all = names().collect::<Vec<_>>().join(", ");
             let all = if all.is_empty() { "none".into() } else { all };
             return Err(format!(
-                "pass '{name}' has no option '{key}' in --pass-pipeline{hint} (options: {all})"
+                "pass '{name}' has no option '{key}' in {place}{hint} (options: {all})"
             ));
         }
         rest = skip_value(&rest[end..]).trim_start();
