@@ -100,6 +100,10 @@ pub fn select(
     if !refused.is_empty() {
         return Err(SelectError::NoLowering(refused));
     }
+    let differing = parameters_of_two_types(graph);
+    if !differing.is_empty() {
+        return Err(SelectError::NoLowering(differing));
+    }
     let too_large = oversized(graph, machine);
     if !too_large.is_empty() {
         return Err(SelectError::NoLowering(too_large));
@@ -250,6 +254,30 @@ fn plan(
         objective,
         estimated_cycles: total,
     })
+}
+
+/// Parameters that are declared again with another type: no weights file can serve both.
+fn parameters_of_two_types(graph: &Graph) -> Vec<NoLowering> {
+    let mut known: BTreeMap<&str, &Op> = BTreeMap::new();
+    let mut refused = Vec::new();
+    for op in &graph.ops {
+        let OpKind::Parameter { name } = &op.kind else {
+            continue;
+        };
+        let first = *known.entry(name).or_insert(op);
+        if graph.ty(first.result) != graph.ty(op.result) {
+            refused.push(NoLowering {
+                location: op.location.clone(),
+                message: format!(
+                    "parameter '{name}' is {} here and {} at {}",
+                    graph.ty(op.result),
+                    graph.ty(first.result),
+                    first.location
+                ),
+            });
+        }
+    }
+    refused
 }
 
 /// Tensors that all tiles together cannot hold. Whatever passes this has byte sizes and offsets

@@ -156,6 +156,7 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
         package: loaded.package.as_ref(),
         graph: loaded.graph.as_ref(),
     };
+    check_count(loaded, inputs.len())?;
     let mut device: Box<dyn Device> = match cli.device {
         DeviceName::Sim => {
             let mut device = SimulatorDevice::new(Target::ipu21(), cli.max_cycles);
@@ -338,6 +339,29 @@ fn check(
         failures.push(format!("result[{i}] against the {against}: {comparison}"));
     }
     result.compared(i, against, comparison);
+    Ok(())
+}
+
+/// Whether as many inputs were given as the function takes.
+fn check_count(loaded: &Loaded, given: usize) -> Result<()> {
+    let (function, types): (&str, Vec<String>) = match (&loaded.package, &loaded.graph) {
+        (Some(p), _) => {
+            let types = p.metadata.inputs.iter().map(ToString::to_string);
+            (&p.metadata.function, types.collect())
+        }
+        (None, Some(g)) => {
+            let types = g.inputs.iter().map(|&v| g.ty(v).to_string());
+            (&g.name, types.collect())
+        }
+        (None, None) => return Ok(()),
+    };
+    if types.len() != given {
+        bail!(
+            "function '{function}' takes {} input(s) ({}), {given} given: --input once for each",
+            types.len(),
+            types.join(", ")
+        );
+    }
     Ok(())
 }
 
