@@ -38,7 +38,7 @@ fn bytes(assembler: &Assembler, text: &str) -> Result<Vec<u8>, String> {
 
 #[test]
 fn every_vector_assembles_to_its_bytes() {
-    let (mut same, mut zero_high) = (0, 0);
+    let (mut same, mut zero_high, mut contradicted) = (0, 0, 0);
     for v in vectors() {
         let text = v["asm"].as_str().unwrap();
         if v["bundle"].is_array() {
@@ -53,16 +53,14 @@ fn every_vector_assembles_to_its_bytes() {
         let mut a = Assembler::new();
         // Disassembly prints branch targets as byte addresses.
         a.byte_targets(v["direction"] == "disassemble-only");
-        if let Some((_, name)) = text
-            .split_once(' ')
-            .filter(|(_, n)| n.starts_with("SYNCZONE"))
-        {
-            let word = u32::from_str_radix(&v["bytes"].as_str().unwrap()[..2], 16).unwrap();
-            a.define(name, i64::from(word & 15));
-        }
         let got = bytes(&a, text).unwrap_or_else(|e| panic!("{e}"));
         let wanted = v["bytes"].as_str().unwrap();
-        if v["format"].as_str().is_some_and(|f| f.ends_with("_iz")) && text.ends_with(", 0") {
+        if (text, wanted) == ("sync SYNCZONE_GS1H", "0d008041") {
+            // Another vector gives the same text as zone 5; 13 is the master of that zone.
+            assert_eq!(hex(&got), "05008041", "{text}");
+            contradicted += 1;
+        } else if v["format"].as_str().is_some_and(|f| f.ends_with("_iz")) && text.ends_with(", 0")
+        {
             // The text of the other form, which the assembler prefers.
             zero_high += 1;
             let plain = decode(u32::from_le_bytes(got[..].try_into().unwrap())).unwrap();
@@ -72,7 +70,7 @@ fn every_vector_assembles_to_its_bytes() {
             same += 1;
         }
     }
-    assert_eq!((same, zero_high), (1153, 36));
+    assert_eq!((same, zero_high, contradicted), (1152, 36, 1));
 }
 
 /// A format with legal values for its operands.
