@@ -7,7 +7,7 @@
 //! tiles become one multicast transfer.
 
 use crate::select_operators::plans::{COPY_KERNEL as COPY, same_places};
-use ipu_program::kernels::Kernels;
+use ipu_program::kernels::{Kernels, share};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Shard};
 use ipu_program::tile::{Buffer, BufferId, Compute, Copy, Step, TileProgram, Transfer};
 use ipu_program::types::ElementType;
@@ -96,13 +96,7 @@ impl Convert<'_> {
             })
         };
         if let Some(why) = why {
-            return Err(ConvertError {
-                location: self.location.clone(),
-                step: self.name.clone(),
-                source_buffer: s.name.clone(),
-                destination: d.name.clone(),
-                why,
-            });
+            return Err(self.error(source, destination, why));
         }
         let (from, to) = (s.layout.clone(), d.layout.clone());
         let panels = |l: &Layout| Layout {
@@ -111,14 +105,13 @@ impl Convert<'_> {
             ..l.clone()
         };
         if same_places(&panels(&from), &panels(&to)) {
-            self.local(source, destination, "");
-            return Ok(());
+            return self.local(source, destination, "");
         }
         let packed = if from.order == ElementOrder::Panels {
             source
         } else {
             let b = self.temporary(source, panels(&from), "pack");
-            self.local(source, b, "pack");
+            self.local(source, b, "pack")?;
             b
         };
         let arrived = if to.order == ElementOrder::Panels {
@@ -126,11 +119,21 @@ impl Convert<'_> {
         } else {
             self.temporary(destination, panels(&to), "unpack")
         };
-        self.exchange(packed, arrived);
+        self.exchange(packed, arrived)?;
         if arrived != destination {
-            self.local(arrived, destination, "unpack");
+            self.local(arrived, destination, "unpack")?;
         }
         Ok(())
+    }
+
+    fn error(&self, source: BufferId, destination: BufferId, why: String) -> ConvertError {
+        ConvertError {
+            location: self.location.clone(),
+            step: self.name.clone(),
+            source_buffer: self.program.buffer(source).name.clone(),
+            destination: self.program.buffer(destination).name.clone(),
+            why,
+        }
     }
 
     fn temporary(&mut self, like: BufferId, layout: Layout, what: &str) -> BufferId {
@@ -157,7 +160,12 @@ impl Convert<'_> {
     }
 
     /// Copies each shard to the same shard of the other buffer on the same tile.
-    fn local(&mut self, source: BufferId, destination: BufferId, what: &str) {
+    fn local(
+        &mut self,
+        source: BufferId,
+        destination: BufferId,
+        what: &str,
+    ) -> Result<(), ConvertError> {
         let s = self.program.buffer(source);
         let pieces = s
             .layout
@@ -171,7 +179,7 @@ impl Convert<'_> {
                 destination: 0,
             });
         let pieces = pieces.collect();
-        self.copy_step(source, destination, pieces, what);
+        self.copy_step(source, destination, pieces, what)
     }
 
     /// A compute step that copies blocks of 16 columns on each tile.
@@ -181,7 +189,7 @@ impl Convert<'_> {
         destination: BufferId,
         mut pieces: Vec<Piece>,
         what: &str,
-    ) {
+    ) -> Result<(), ConvertError> {
         pieces.sort_by_key(|p| p.tile);
         let (s, d) = (
             self.program.buffer(source),
@@ -191,29 +199,30 @@ impl Convert<'_> {
             s.layout.storage(s.ty.element),
             d.layout.storage(d.ty.element),
         );
-        let order = self
-            .kernels
-            .get(COPY)
-            .map(|k| k.words.clone())
-            .unwrap_or_default();
-        let words = pieces
-            .iter()
-            .flat_map(|p| {
-                let word = |name: &str| match name {
-                    "rows_each" => p.rows / 6,
-                    "rows_extra" => p.rows % 6,
-                    "panels" => p.panels,
-                    "src_offset" => p.source,
-                    "dst_offset" => p.destination,
-                    "src_row" => from.row_stride(),
-                    "src_panel" => from.panel_stride(),
-                    "dst_row" => to.row_stride(),
-                    "dst_panel" => to.panel_stride(),
-                    _ => 0,
-                };
-                order.iter().map(|w| word(w)).collect::<Vec<_>>()
+        let word = |p: &Piece, name: &str| {
+            Some(match name {
+                "rows_each" => share(p.rows)[0],
+                "rows_extra" => share(p.rows)[1],
+                "panels" => p.panels,
+                "src_offset" => p.source,
+                "dst_offset" => p.destination,
+                "src_row" => from.row_stride(),
+                "src_panel" => from.panel_stride(),
+                "dst_row" => to.row_stride(),
+                "dst_panel" => to.panel_stride(),
+                _ => return None,
             })
-            .collect();
+        };
+        let words: Option<Vec<u32>> = self.kernels.get(COPY).and_then(|kernel| {
+            pieces
+                .iter()
+                .flat_map(|p| kernel.words.iter().map(move |w| word(p, w)))
+                .collect()
+        });
+        let Some(words) = words else {
+            let why = format!("needs kernel '{COPY}', which is missing or takes unknown words");
+            return Err(self.error(source, destination, why));
+        };
         let name = self.symbol(what);
         self.program.steps.push(Step::Compute(Compute {
             name,
@@ -223,11 +232,12 @@ impl Convert<'_> {
             words,
             location: self.location.clone(),
         }));
+        Ok(())
     }
 
     /// Moves every part of `destination` from the first source shard that holds it, preferring
     /// one on the same tile.
-    fn exchange(&mut self, source: BufferId, destination: BufferId) {
+    fn exchange(&mut self, source: BufferId, destination: BufferId) -> Result<(), ConvertError> {
         let (s, d) = (
             self.program.buffer(source),
             self.program.buffer(destination),
@@ -285,7 +295,7 @@ impl Convert<'_> {
             }
         }
         if !local.is_empty() {
-            self.copy_step(source, destination, local, "local");
+            self.copy_step(source, destination, local, "local")?;
         }
         let transfers: Vec<Transfer> = moves
             .into_iter()
@@ -311,6 +321,7 @@ impl Convert<'_> {
                 location: self.location.clone(),
             });
         }
+        Ok(())
     }
 }
 

@@ -11,6 +11,15 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+/// Workers that the kernels of `device/` divide their rows or atoms among: all of a tile.
+pub const WORKERS: u32 = 6;
+
+/// The two words by which a kernel divides `n` rows or atoms: what each worker takes, and how
+/// many workers take one more.
+pub fn share(n: u32) -> [u32; 2] {
+    [n / WORKERS, n % WORKERS]
+}
+
 /// How a kernel uses a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Access {

@@ -1,7 +1,7 @@
 //! Plans: the implementations of each operator, enumerated and costed by the kernel laws.
 
 use ipu_program::graph::{Activation, OpKind};
-use ipu_program::kernels::Kernels;
+use ipu_program::kernels::{Kernels, share};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Split};
 use ipu_program::plan::{Family, Plan};
 use ipu_program::types::{ElementType, Matrix, TensorType};
@@ -93,9 +93,10 @@ pub fn gemm_kernel(partials: ElementType, bias: bool, activation: Activation) ->
 
 /// The word arguments of a matrix product on `rows` rows and `columns` columns.
 pub fn gemm_words(rows: u32, k: u32, columns: u32, a_stride: u32, out_stride: u32) -> Vec<u32> {
+    let [each, extra] = share(rows);
     vec![
-        rows / 6,
-        rows % 6,
+        each,
+        extra,
         k.div_ceil(PANEL),
         columns.div_ceil(PANEL),
         a_stride,
@@ -352,7 +353,7 @@ pub fn elementwise(
 /// The word arguments of an elementwise kernel on a shard of `bytes`.
 pub fn atom_words(bytes: u32) -> Vec<u32> {
     let atoms = bytes / 8;
-    vec![atoms / 6, atoms % 6]
+    share(atoms).to_vec()
 }
 
 /// Whether two layouts differ only in the memory they ask for.
@@ -372,8 +373,8 @@ fn local_copy(machine: &Machine<'_>, rows: u32, columns: u32) -> u64 {
         return 0;
     };
     let word = |name: &str| match name {
-        "rows_each" => rows / 6,
-        "rows_extra" => rows % 6,
+        "rows_each" => share(rows)[0],
+        "rows_extra" => share(rows)[1],
         "panels" => columns.div_ceil(PANEL),
         _ => 0,
     };
@@ -425,6 +426,11 @@ mod tests {
             tiles,
             partials: Partials::Any,
         }
+    }
+
+    #[test]
+    fn kernels_use_all_workers_of_the_chip() {
+        assert_eq!(ipu_program::kernels::WORKERS, Target::ipu21().workers);
     }
 
     #[test]
