@@ -42,18 +42,19 @@ static LogicalResult report(function_ref<InFlightDiagnostic()> emitError,
 }
 
 static std::array<uint32_t, IPU_LAYOUT_WORDS> layoutWords(ipu::LayoutAttr l) {
-  return {l.getRowParts(),     l.getRowBlock(),     l.getRowStride(),
-          l.getColumnParts(),  l.getColumnBlock(),  l.getColumnStride(),
+  return {l.getRowParts(),     l.getRowBlock(),     l.getRowStride(),     l.getRowUnit(),    l.getRowPeriod(),
+          l.getColumnParts(),  l.getColumnBlock(),  l.getColumnStride(),  l.getColumnUnit(), l.getColumnPeriod(),
           l.getCopies(),       l.getCopyStride(),   l.getFirstTile(),
           uint32_t(l.getOrder()), uint32_t(l.getMemory())};
 }
 
 LogicalResult ipu::LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError, uint32_t rowParts,
-                                      uint32_t rowBlock, uint32_t rowStride, uint32_t columnParts,
-                                      uint32_t columnBlock, uint32_t columnStride, uint32_t copies,
+                                      uint32_t rowBlock, uint32_t rowStride, uint32_t rowUnit,
+                                      uint32_t rowPeriod, uint32_t columnParts, uint32_t columnBlock,
+                                      uint32_t columnStride, uint32_t columnUnit, uint32_t columnPeriod, uint32_t copies,
                                       uint32_t copyStride, uint32_t firstTile, ElementOrder order,
                                       MemoryClass memory) {
-  uint32_t words[] = {rowParts,   rowBlock,  rowStride,       columnParts,     columnBlock, columnStride, copies,
+  uint32_t words[] = {rowParts,   rowBlock,  rowStride,       rowUnit, rowPeriod, columnParts,     columnBlock, columnStride, columnUnit, columnPeriod, copies,
                       copyStride, firstTile, uint32_t(order), uint32_t(memory)};
   return report(emitError, [&](MlirStringCallback complain, void *data) {
     return ipuRustVerifyLayout(words, nullptr, -1, complain, data);
@@ -70,8 +71,8 @@ LogicalResult ipu::LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
 extern "C" {
 MlirAttribute ipuLayoutGet(MlirContext context, const uint32_t *w) {
   return wrap(Attribute(ipu::LayoutAttr::get(unwrap(context), w[0], w[1], w[2], w[3], w[4], w[5], w[6],
-                                             w[7], w[8], ipu::ElementOrder(w[9]),
-                                             ipu::MemoryClass(w[10]))));
+                                             w[7], w[8], w[9], w[10], w[11], w[12], ipu::ElementOrder(w[13]),
+                                             ipu::MemoryClass(w[14]))));
 }
 bool ipuLayoutRead(MlirAttribute attribute, uint32_t *words) {
   auto layout = dyn_cast_or_null<ipu::LayoutAttr>(unwrap(attribute));
@@ -80,22 +81,22 @@ bool ipuLayoutRead(MlirAttribute attribute, uint32_t *words) {
   return bool(layout);
 }
 
-/// numbers: family, grid rows, grid columns, compute cycles, exchange cycles, candidates
+/// numbers: family, grid rows, grid columns, grid k, compute cycles, exchange cycles, candidates
 MlirAttribute ipuPlanGet(MlirType partials, const uint64_t *n, intptr_t operandCount,
                          const MlirAttribute *operands) {
   SmallVector<ipu::LayoutAttr> layouts;
   for (auto operand : ArrayRef(operands, operandCount))
     layouts.push_back(cast<ipu::LayoutAttr>(unwrap(operand)));
   auto type = unwrap(partials);
-  return wrap(Attribute(ipu::PlanAttr::get(type.getContext(), ipu::Family(n[0]), n[1], n[2], type, n[3],
-                                           n[4], n[5], layouts)));
+  return wrap(Attribute(ipu::PlanAttr::get(type.getContext(), ipu::Family(n[0]), n[1], n[2], n[3], type, n[4],
+                                           n[5], n[6], layouts)));
 }
 bool ipuPlanRead(MlirAttribute attribute, MlirType *partials, uint64_t *numbers, intptr_t *operandCount) {
   auto p = dyn_cast_or_null<ipu::PlanAttr>(unwrap(attribute));
   if (!p)
     return false;
   *partials = wrap(p.getPartials());
-  llvm::copy(std::array<uint64_t, 6>{uint64_t(p.getFamily()), p.getGridRows(), p.getGridColumns(),
+  llvm::copy(std::array<uint64_t, 7>{uint64_t(p.getFamily()), p.getGridRows(), p.getGridColumns(), p.getGridK(),
                                      p.getComputeCycles(), p.getExchangeCycles(), p.getCandidates()},
              numbers);
   *operandCount = p.getOperands().size();

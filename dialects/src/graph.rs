@@ -159,8 +159,8 @@ impl Reader {
                     values: read_values(value, element)?,
                 }
             }
-            "matmul" => OpKind::Matmul,
-            "relu" => OpKind::Relu,
+            "matmul" => OpKind::MATMUL,
+            "relu" => OpKind::RELU,
             "linear" => {
                 let relu = op
                     .attribute("activation")
@@ -190,6 +190,7 @@ impl Reader {
                 kind,
                 operands: known,
                 result,
+                more_results: Vec::new(),
                 plan,
                 location,
             });

@@ -1,7 +1,7 @@
 //! `#ipu.layout` and `#ipu.plan` as [`Layout`] and [`Plan`].
 
 use crate::ffi::{self, LAYOUT_WORDS};
-use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
+use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Split};
 use ipu_program::plan::{Family, Plan};
 use ipu_program::types::ElementType;
 use melior::Context;
@@ -21,10 +21,24 @@ const MEMORIES: [MemoryClass; 3] = [
     MemoryClass::Standard,
     MemoryClass::Interleaved,
 ];
-const FAMILIES: [Family; 2] = [Family::Gemm, Family::Elementwise];
+const FAMILIES: [Family; 6] = Family::ALL;
 
 fn position<T: PartialEq>(all: &[T], value: &T) -> u32 {
     all.iter().position(|v| v == value).unwrap_or_default() as u32
+}
+
+/// The unit of a division of rows where the text says nothing.
+fn row_unit(order: ElementOrder) -> u32 {
+    match order {
+        ElementOrder::Rows | ElementOrder::Panels => 1,
+        ElementOrder::Weights8 | ElementOrder::Weights16 => PANEL,
+    }
+}
+
+/// The unit as the attribute holds it: 0 for what the text leaves out.
+fn written_unit(split: &Split, default: u32) -> u32 {
+    let implied = if split.parts == 1 { 1 } else { default };
+    if split.unit == implied { 0 } else { split.unit }
 }
 
 /// A layout as attribute `#ipu.layout`. It must satisfy the attribute's verifier.
@@ -43,9 +57,13 @@ pub fn attribute<'c>(context: &'c Context, layout: &Layout) -> Attribute<'c> {
         rows.parts,
         rows.block,
         rows.stride,
+        written_unit(&rows, row_unit(layout.order)),
+        rows.period,
         columns.parts,
         columns.block,
         columns.stride,
+        written_unit(&columns, PANEL),
+        columns.period,
         copies,
         copy_stride,
         first_tile,
@@ -63,19 +81,26 @@ pub fn read(attribute: Attribute<'_>) -> Option<Layout> {
     if !unsafe { ffi::ipuLayoutRead(attribute.to_raw(), words.as_mut_ptr()) } {
         return None;
     }
-    let split = |i: usize| Split {
+    let order = *ORDERS.get(words[13] as usize)?;
+    let split = |i: usize, unit| Split {
         parts: words[i],
         block: words[i + 1],
         stride: words[i + 2],
+        unit: match (words[i + 3], words[i]) {
+            (0, 1) => 1,
+            (0, _) => unit,
+            (given, _) => given,
+        },
+        period: words[i + 4],
     };
     Some(Layout {
-        rows: split(0),
-        columns: split(3),
-        copies: words[6],
-        copy_stride: words[7],
-        first_tile: words[8],
-        order: *ORDERS.get(words[9] as usize)?,
-        memory: *MEMORIES.get(words[10] as usize)?,
+        rows: split(0, row_unit(order)),
+        columns: split(5, PANEL),
+        copies: words[10],
+        copy_stride: words[11],
+        first_tile: words[12],
+        order,
+        memory: *MEMORIES.get(words[14] as usize)?,
     })
 }
 
@@ -103,10 +128,11 @@ pub fn read_element_type(ty: Type<'_>) -> Option<ElementType> {
 
 /// A plan as attribute `#ipu.plan`.
 pub fn plan_attribute<'c>(context: &'c Context, plan: &Plan) -> Attribute<'c> {
-    let numbers: [u64; 6] = [
+    let numbers: [u64; 7] = [
         position(&FAMILIES, &plan.family).into(),
         plan.grid_rows.into(),
         plan.grid_columns.into(),
+        plan.grid_k.into(),
         plan.compute_cycles,
         plan.exchange_cycles,
         plan.candidates.into(),
@@ -131,7 +157,7 @@ pub fn plan_attribute<'c>(context: &'c Context, plan: &Plan) -> Attribute<'c> {
 /// The plan in an attribute; `None` when it is another attribute.
 pub fn read_plan(attribute: Attribute<'_>) -> Option<Plan> {
     let mut partials = mlir_sys::MlirType { ptr: null_mut() };
-    let (mut numbers, mut count) = ([0u64; 6], 0);
+    let (mut numbers, mut count) = ([0u64; 7], 0);
     // SAFETY: the shim fills these for a plan, and has that many operands.
     let (partials, operands) = unsafe {
         let raw = attribute.to_raw();
@@ -148,6 +174,7 @@ pub fn read_plan(attribute: Attribute<'_>) -> Option<Plan> {
         family,
         grid_rows,
         grid_columns,
+        grid_k,
         compute_cycles,
         exchange_cycles,
         candidates,
@@ -156,6 +183,7 @@ pub fn read_plan(attribute: Attribute<'_>) -> Option<Plan> {
         family: *FAMILIES.get(family as usize)?,
         grid_rows: grid_rows as u32,
         grid_columns: grid_columns as u32,
+        grid_k: grid_k as u32,
         partials: read_element_type(partials)?,
         operands,
         compute_cycles,
@@ -173,9 +201,13 @@ pub(crate) fn check(words: &[u32; LAYOUT_WORDS], shape: Option<&[i64]>) -> Resul
         row_parts,
         row_block,
         row_stride,
+        _,
+        row_period,
         column_parts,
         column_block,
         column_stride,
+        _,
+        column_period,
         copies,
         copy_stride,
         first,
@@ -229,10 +261,24 @@ pub(crate) fn check(words: &[u32; LAYOUT_WORDS], shape: Option<&[i64]>) -> Resul
     let Some(rows) = rows else {
         return Err("layout of a tensor with too many rows".into());
     };
-    for (what, parts, block, extent) in [
-        ("rows", row_parts, row_block, rows),
-        ("columns", column_parts, column_block, columns),
+    for (what, parts, block, period, extent) in [
+        ("rows", row_parts, row_block, row_period, rows),
+        (
+            "columns",
+            column_parts,
+            column_block,
+            column_period,
+            columns,
+        ),
     ] {
+        if period > 0
+            && extent > 0
+            && (extent as u64 % period != 0 || parts % (extent as u64 / period) != 0)
+        {
+            return Err(format!(
+                "layout has {parts} parts in periods of {period} {what}, which must divide the {extent} of the tensor equally"
+            ));
+        }
         // Extents that are dynamic or zero are refused by the operations.
         if extent > 0 && parts * block < extent as u64 {
             return Err(format!(

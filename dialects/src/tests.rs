@@ -147,11 +147,15 @@ fn sample_layout() -> Layout {
             parts: 4,
             block: 2,
             stride: 2,
+            unit: 1,
+            period: 0,
         },
         columns: Split {
             parts: 2,
             block: 8,
             stride: 1,
+            unit: 1,
+            period: 0,
         },
         copies: 1,
         copy_stride: 5,
@@ -195,7 +199,7 @@ fn sample_graph() -> Graph {
     };
     let y = g.add_op(l, vec![x, w, c], ty(&[8, 16]), at(4));
     let p = g.add_op(
-        OpKind::Matmul,
+        OpKind::MATMUL,
         vec![x, w],
         TensorType::new([8, 16], ElementType::F32),
         String::new(),
@@ -206,12 +210,13 @@ fn sample_graph() -> Graph {
         ty(&[2, 8, 16]),
         at(5),
     );
-    let r = g.add_op(OpKind::Relu, vec![z], ty(&[2, 8, 16]), at(6));
+    let r = g.add_op(OpKind::RELU, vec![z], ty(&[2, 8, 16]), at(6));
     g.values[y.0 as usize].layout = Some(sample_layout());
     g.ops[3].plan = Some(Plan {
         family: Family::Gemm,
         grid_rows: 4,
         grid_columns: 2,
+        grid_k: 3,
         partials: ElementType::F32,
         operands: vec![sample_layout(), sample_layout()],
         compute_cycles: 1 << 40,
@@ -319,11 +324,15 @@ fn layout_strategy(tiles: u32) -> impl Strategy<Value = Layout> {
                 parts,
                 block: 64u32.div_ceil(parts),
                 stride: 1,
+                unit: 1,
+                period: 0,
             },
             columns: Split {
                 parts: 1,
                 block: 32,
                 stride: 9,
+                unit: 1,
+                period: 0,
             },
             copies: 1,
             copy_stride,
@@ -448,6 +457,7 @@ fn step(buffers: u32, tiles: u32) -> impl Strategy<Value = Step> {
             }
         });
     let rearrange = (0..buffers, 0..buffers).prop_map(|(s, d)| Step::Rearrange {
+        view: None,
         name: String::new(),
         source: BufferId(s),
         destination: BufferId(d),

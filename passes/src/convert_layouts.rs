@@ -42,6 +42,7 @@ pub fn convert_layouts(program: &mut TileProgram, kernels: &Kernels) -> Result<(
                 name,
                 source,
                 destination,
+                view: _,
                 location,
             } => {
                 let mut c = Convert {

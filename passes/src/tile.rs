@@ -7,7 +7,7 @@
 use crate::select_operators::plans::{
     atom_words, elementwise_kernel, gemm_kernel, gemm_words, same_places, spread,
 };
-use ipu_program::graph::{Activation, Graph, Op, OpKind, ValueId};
+use ipu_program::graph::{Activation, Graph, Op, OpKind, UnaryKind, ValueId};
 use ipu_program::kernels::{Access, Kernels};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
 use ipu_program::plan::{Family, Plan};
@@ -79,7 +79,9 @@ pub fn tile(graph: &Graph, kernels: &Kernels) -> Result<TileProgram, TileError> 
             (OpKind::Linear { activation }, Some(p)) if p.family == Family::Gemm => {
                 b.linear(op, p, *activation)?;
             }
-            (OpKind::Binary(_) | OpKind::Relu, Some(p)) if p.family == Family::Elementwise => {
+            (OpKind::Binary(_) | OpKind::Unary(UnaryKind::Relu), Some(p))
+                if p.family == Family::Elementwise =>
+            {
                 b.elementwise(op, p)?;
             }
             (_, Some(p)) => {
@@ -213,6 +215,7 @@ impl Builder<'_> {
         );
         let name = self.symbol(&format!("move.{base}"));
         self.program.steps.push(Step::Rearrange {
+            view: None,
             name,
             source,
             destination: id,
@@ -259,6 +262,8 @@ impl Builder<'_> {
                     parts,
                     block: lines,
                     stride: 1,
+                    unit: 1,
+                    period: 0,
                 },
                 columns: Split::whole(16),
                 copies: 1,
@@ -420,6 +425,7 @@ impl Builder<'_> {
         let id = self.buffer(&format!("result{index}"), ty, layout, &location);
         let name = self.symbol(&format!("move.result{index}"));
         self.program.steps.push(Step::Rearrange {
+            view: None,
             name,
             source,
             destination: id,

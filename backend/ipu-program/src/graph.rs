@@ -58,6 +58,92 @@ impl BinaryKind {
     }
 }
 
+/// Elementwise operations of one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum UnaryKind {
+    /// max(x, 0)
+    Relu,
+    /// x * (1 + erf(x / sqrt 2)) / 2
+    GeluErf,
+    /// x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2
+    GeluTanh,
+    /// 1 / (1 + exp(-x))
+    Sigmoid,
+    /// tanh(x)
+    Tanh,
+    /// exp(x)
+    Exp,
+    /// 1 / sqrt(x)
+    Rsqrt,
+}
+
+impl UnaryKind {
+    /// All kinds.
+    pub const ALL: [UnaryKind; 7] = [
+        UnaryKind::Relu,
+        UnaryKind::GeluErf,
+        UnaryKind::GeluTanh,
+        UnaryKind::Sigmoid,
+        UnaryKind::Tanh,
+        UnaryKind::Exp,
+        UnaryKind::Rsqrt,
+    ];
+
+    /// Name in the `nn` dialect; both forms of gelu are `nn.gelu`.
+    pub fn name(self) -> &'static str {
+        match self {
+            UnaryKind::Relu => "relu",
+            UnaryKind::GeluErf | UnaryKind::GeluTanh => "gelu",
+            UnaryKind::Sigmoid => "sigmoid",
+            UnaryKind::Tanh => "tanh",
+            UnaryKind::Exp => "exp",
+            UnaryKind::Rsqrt => "rsqrt",
+        }
+    }
+}
+
+/// How a reduction combines elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReduceKind {
+    /// Sum.
+    Sum,
+    /// Arithmetic mean.
+    Mean,
+    /// The largest.
+    Max,
+}
+
+impl ReduceKind {
+    /// All kinds.
+    pub const ALL: [ReduceKind; 3] = [ReduceKind::Sum, ReduceKind::Mean, ReduceKind::Max];
+
+    /// Name in IR text.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReduceKind::Sum => "sum",
+            ReduceKind::Mean => "mean",
+            ReduceKind::Max => "max",
+        }
+    }
+}
+
+/// An `f32` attribute of an operator that compares by its bits, so that operators can be compared,
+/// ordered and hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Scalar(u32);
+
+impl Scalar {
+    /// Wraps a value.
+    pub fn new(value: f32) -> Self {
+        Scalar(value.to_bits())
+    }
+
+    /// The value.
+    pub fn get(self) -> f32 {
+        f32::from_bits(self.0)
+    }
+}
+
 /// Activation fused into a linear operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Activation {
@@ -80,42 +166,175 @@ pub enum OpKind {
         /// The values.
         values: Vec<f32>,
     },
-    /// Matrix product of operands 0 and 1, batch axes leading.
-    Matmul,
+    /// Matrix product of operands 0 and 1, batch axes leading. The right operand has the batch
+    /// axes of the left one or none; a transposed operand is given with its last two axes swapped.
+    Matmul {
+        /// Operand 0 is `[..., K, M]`.
+        transpose_a: bool,
+        /// Operand 1 is `[..., N, K]`.
+        transpose_b: bool,
+    },
     /// Elementwise operation of operands 0 and 1.
     Binary(BinaryKind),
-    /// max(x, 0) of operand 0.
-    Relu,
+    /// Elementwise operation of operand 0.
+    Unary(UnaryKind),
     /// act(operand 0 * operand 1 + operand 2); operand 2, the bias, may be absent.
     Linear {
         /// The activation.
         activation: Activation,
     },
+    /// exp(x - max) / sum(exp(x - max)) along an axis of operand 0.
+    Softmax {
+        /// The axis.
+        axis: u32,
+    },
+    /// (x - mean) / sqrt(var + epsilon) * scale + bias along the last axis; operands x, scale,
+    /// bias, the last two vectors as long as that axis.
+    LayerNorm {
+        /// Added to the variance.
+        epsilon: Scalar,
+    },
+    /// x / sqrt(mean(x^2) + epsilon) * scale along the last axis; operands x, scale.
+    RmsNorm {
+        /// Added to the mean square.
+        epsilon: Scalar,
+    },
+    /// Reduction of operand 0 over some axes.
+    Reduce {
+        /// How elements combine.
+        kind: ReduceKind,
+        /// The axes, ascending.
+        axes: Vec<u32>,
+        /// Whether the axes stay with extent 1.
+        keep_dims: bool,
+    },
+    /// softmax(scale * q k^T + mask) v; operands q `[..., Tq, heads * d]`, k `[..., Tk, heads * d]`,
+    /// v `[..., Tk, heads * e]` with equal leading axes; result `[..., Tq, heads * e]`. Each head
+    /// works on its own columns.
+    Attention {
+        /// Number of heads that share the last axis.
+        heads: u32,
+        /// Factor of the scores.
+        scale: Scalar,
+        /// Whether query i sees keys up to i + Tk - Tq only.
+        causal: bool,
+    },
+    /// `[..., T, heads * d]` to `[N * heads, T, d]`, N the product of the leading axes.
+    SplitHeads {
+        /// Number of heads.
+        heads: u32,
+    },
+    /// The inverse of `SplitHeads`: `[N * heads, T, d]` to `[N, T, heads * d]`.
+    MergeHeads {
+        /// Number of heads.
+        heads: u32,
+    },
+    /// The same elements in row-major order in the shape of the result.
+    Reshape,
+    /// Axis i of the result is axis `permutation[i]` of operand 0.
+    Transpose {
+        /// The permutation.
+        permutation: Vec<u32>,
+    },
+    /// Elements `offsets[i] + j * strides[i]` of each axis i, as many as the result has.
+    Slice {
+        /// First element of each axis.
+        offsets: Vec<u32>,
+        /// Step of each axis, at least 1.
+        strides: Vec<u32>,
+    },
+    /// Operands one after the other along an axis.
+    Concat {
+        /// The axis.
+        axis: u32,
+    },
+    /// NumPy broadcast to the shape of the result.
+    Broadcast,
+    /// Conversion to the element type of the result, rounding to nearest even.
+    Cast,
+    /// Rows of operand 0 along an axis, picked by the i32 indices of operand 1: the axis is
+    /// replaced by the axes of operand 1.
+    Gather {
+        /// The axis.
+        axis: u32,
+    },
+    /// Convolution of operand 0 `[N, H, W, C]` with operand 1 `[KH, KW, C / groups, F]`, result
+    /// `[N, OH, OW, F]`; operand 2, the bias `[F]`, may be absent.
+    Conv2d {
+        /// Step in H and W.
+        strides: [u32; 2],
+        /// Zeros before and after H, before and after W.
+        padding: [u32; 4],
+        /// Distance of kernel elements in H and W.
+        dilations: [u32; 2],
+        /// Groups of channels.
+        groups: u32,
+    },
+    /// The body `count` times; its inputs are the carried values, in the order of the operands and
+    /// of the results. `{}` in the name of a parameter of the body stands for the number of the
+    /// iteration.
+    Repeat {
+        /// Iterations, at least 1.
+        count: u32,
+        /// One iteration.
+        body: Box<Graph>,
+    },
 }
 
 impl OpKind {
+    /// A matrix product without transposed operands.
+    pub const MATMUL: OpKind = OpKind::Matmul {
+        transpose_a: false,
+        transpose_b: false,
+    };
+    /// max(x, 0)
+    pub const RELU: OpKind = OpKind::Unary(UnaryKind::Relu);
+
+    /// Whether the host has the value before the program runs: parameters and constants.
+    pub fn is_host(&self) -> bool {
+        matches!(self, OpKind::Parameter { .. } | OpKind::Constant { .. })
+    }
+
     /// Name in the `nn` dialect without the prefix.
     pub fn name(&self) -> &'static str {
         match self {
             OpKind::Parameter { .. } => "parameter",
             OpKind::Constant { .. } => "constant",
-            OpKind::Matmul => "matmul",
+            OpKind::Matmul { .. } => "matmul",
             OpKind::Binary(kind) => kind.name(),
-            OpKind::Relu => "relu",
+            OpKind::Unary(kind) => kind.name(),
             OpKind::Linear { .. } => "linear",
+            OpKind::Softmax { .. } => "softmax",
+            OpKind::LayerNorm { .. } => "layer_norm",
+            OpKind::RmsNorm { .. } => "rms_norm",
+            OpKind::Reduce { .. } => "reduce",
+            OpKind::Attention { .. } => "attention",
+            OpKind::SplitHeads { .. } => "split_heads",
+            OpKind::MergeHeads { .. } => "merge_heads",
+            OpKind::Reshape => "reshape",
+            OpKind::Transpose { .. } => "transpose",
+            OpKind::Slice { .. } => "slice",
+            OpKind::Concat { .. } => "concat",
+            OpKind::Broadcast => "broadcast",
+            OpKind::Cast => "cast",
+            OpKind::Gather { .. } => "gather",
+            OpKind::Conv2d { .. } => "conv2d",
+            OpKind::Repeat { .. } => "repeat",
         }
     }
 }
 
-/// One operation with one result.
+/// One operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Op {
     /// What it computes.
     pub kind: OpKind,
     /// Its operands.
     pub operands: Vec<ValueId>,
-    /// Its result.
+    /// Its (first) result.
     pub result: ValueId,
+    /// Further results: only `Repeat` has some.
+    pub more_results: Vec<ValueId>,
     /// How it is executed, once chosen (attribute `#ipu.plan`).
     pub plan: Option<Plan>,
     /// Source location, `file:line:column`.
@@ -167,6 +386,7 @@ impl Graph {
             kind,
             operands,
             result,
+            more_results: Vec::new(),
             plan: None,
             location,
         });
@@ -175,6 +395,8 @@ impl Graph {
 
     /// The operation that defines a value, `None` for an argument.
     pub fn definition(&self, id: ValueId) -> Option<&Op> {
-        self.ops.iter().find(|op| op.result == id)
+        self.ops
+            .iter()
+            .find(|op| op.result == id || op.more_results.contains(&id))
     }
 }

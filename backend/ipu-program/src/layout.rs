@@ -10,16 +10,22 @@ use std::ops::Range;
 /// Columns of a panel and depth of an AMP block.
 pub const PANEL: u32 = 16;
 
-/// How one axis is divided: part `p` covers `[p * block, min((p + 1) * block, extent))` and
+/// How one axis is divided. The axis consists of periods (one where `period` is 0), each of
+/// `parts / periods` parts. A part is a whole number of units, except that the last of a period may
+/// end early; the parts of a period differ by at most one unit, the longer ones first. Part `p`
 /// lives `p * stride` tiles after the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Split {
-    /// Number of parts, at least 1.
+    /// Number of parts in all, at least 1.
     pub parts: u32,
-    /// Elements of a part; the last may be shorter, parts beyond the extent do not exist.
+    /// Elements of the longest part, at least.
     pub block: u32,
     /// Tiles from one part to the next.
     pub stride: u32,
+    /// Elements that stay together, at least 1.
+    pub unit: u32,
+    /// Elements of a period, such as the rows of one matrix of a batch; 0 for the whole axis.
+    pub period: u32,
 }
 
 impl Split {
@@ -29,13 +35,44 @@ impl Split {
             parts: 1,
             block: extent,
             stride: 0,
+            unit: 1,
+            period: 0,
         }
     }
 
-    /// The range of part `p`, empty beyond the extent.
+    /// `parts` parts of whole units of an axis without periods, `stride` tiles apart.
+    pub fn even(extent: u32, parts: u32, unit: u32, stride: u32) -> Self {
+        let (parts, unit) = (parts.max(1), unit.max(1));
+        Split {
+            parts,
+            block: extent
+                .div_ceil(unit)
+                .div_ceil(parts)
+                .saturating_mul(unit)
+                .min(extent),
+            stride: if parts > 1 { stride } else { 0 },
+            unit,
+            period: 0,
+        }
+    }
+
+    /// The range of part `p`, empty where there are fewer units than parts.
     pub fn range(&self, p: u32, extent: u32) -> Range<u32> {
-        let start = (p * self.block).min(extent);
-        start..(start + self.block).min(extent)
+        let period = if self.period == 0 {
+            extent.max(1)
+        } else {
+            self.period
+        };
+        let unit = self.unit.max(1);
+        let each = (self.parts / extent.div_ceil(period).max(1)).max(1);
+        let (first, i) = (u64::from(p / each) * u64::from(period), p % each);
+        let units = period.div_ceil(unit);
+        let (base, longer) = (units / each, units % each);
+        let at = |i: u32| {
+            let within = u64::from(i * base + i.min(longer)) * u64::from(unit);
+            (first + within.min(period.into())).min(extent.into()) as u32
+        };
+        at(i)..at(i + 1)
     }
 }
 
@@ -291,18 +328,25 @@ mod tests {
         #[test]
         fn shards_cover_every_element_once_a_copy(
             rows in 1u32..50, columns in 1u32..50, rp in 1u32..6, cp in 1u32..6, copies in 1u32..4,
+            unit in 1u32..20, periods in 1u32..4,
         ) {
+            let rows = rows * periods;
             let layout = Layout {
-                rows: Split { parts: rp, block: rows.div_ceil(rp), stride: cp },
-                columns: Split { parts: cp, block: columns.div_ceil(cp), stride: 1 },
-                copies, copy_stride: rp * cp, first_tile: 3,
+                rows: Split {
+                    parts: rp * periods, period: rows / periods,
+                    ..Split::even(rows / periods, rp, unit, cp)
+                },
+                columns: Split::even(columns, cp, 16, 1),
+                copies, copy_stride: periods * rp * cp, first_tile: 3,
                 order: ElementOrder::Rows, memory: MemoryClass::Any,
             };
             let mut count = vec![0u32; (rows * columns) as usize];
             let mut tiles = BTreeSet::new();
             for s in layout.shards(Matrix { rows, columns }) {
                 prop_assert!(s.tile < layout.tile_end());
-                prop_assert!(tiles.insert(s.tile));
+                prop_assert!(rp == 1 || tiles.insert(s.tile));
+                prop_assert!(s.rows.len() as u32 <= layout.rows.block);
+                prop_assert!(s.columns.len() as u32 <= layout.columns.block);
                 for r in s.rows.clone() {
                     for c in s.columns.clone() {
                         count[(r * columns + c) as usize] += 1;

@@ -11,22 +11,42 @@ pub enum Family {
     Gemm,
     /// Elementwise over equal layouts.
     Elementwise,
+    /// Row by row: normalisations, softmax.
+    Rowwise,
+    /// Sum, mean or maximum over axes.
+    Reduce,
+    /// Scores, softmax and their product with the values, head by head.
+    Attention,
+    /// Only moves elements.
+    View,
 }
 
 impl Family {
+    /// All families, in the order of the dialect's enumeration.
+    pub const ALL: [Family; 6] = [
+        Family::Gemm,
+        Family::Elementwise,
+        Family::Rowwise,
+        Family::Reduce,
+        Family::Attention,
+        Family::View,
+    ];
+
     /// Name in IR text.
     pub fn name(self) -> &'static str {
         match self {
             Family::Gemm => "gemm",
             Family::Elementwise => "elementwise",
+            Family::Rowwise => "rowwise",
+            Family::Reduce => "reduce",
+            Family::Attention => "attention",
+            Family::View => "view",
         }
     }
 
     /// The inverse of [`Family::name`].
     pub fn from_name(name: &str) -> Option<Self> {
-        [Family::Gemm, Family::Elementwise]
-            .into_iter()
-            .find(|f| f.name() == name)
+        Self::ALL.into_iter().find(|f| f.name() == name)
     }
 }
 
@@ -39,6 +59,8 @@ pub struct Plan {
     pub grid_rows: u32,
     /// Parts of the result's columns.
     pub grid_columns: u32,
+    /// Parts of the contraction axis, whose partial sums are added afterwards.
+    pub grid_k: u32,
     /// Element type of partial sums (the result's element type where there are none).
     pub partials: ElementType,
     /// The layout that each operand must have when the operator starts.

@@ -187,6 +187,25 @@ pub struct Compute {
     pub location: String,
 }
 
+/// Which element of one tensor becomes which of another. Both are numbered in row-major order of
+/// their shapes. For every index `i` of `shape`, element `destination_offset + sum(i * strides)`
+/// of the destination is element `source_offset + sum(i * strides)` of the source, each with its
+/// own strides. No two indices name the same destination; destination elements without an index
+/// keep what they hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Extents of the index space.
+    pub shape: Vec<u32>,
+    /// First element of the source.
+    pub source_offset: u64,
+    /// Elements of the source from one index to the next, for each axis of `shape`; 0 repeats.
+    pub source_strides: Vec<u64>,
+    /// First element of the destination.
+    pub destination_offset: u64,
+    /// Elements of the destination from one index to the next, for each axis of `shape`.
+    pub destination_strides: Vec<u64>,
+}
+
 /// A superstep.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
@@ -200,6 +219,9 @@ pub enum Step {
         source: BufferId,
         /// Destination buffer.
         destination: BufferId,
+        /// Which element becomes which; `None`: elements keep their row-major number, so that
+        /// both tensors have the same number of elements.
+        view: Option<View>,
         /// Source location.
         location: String,
     },

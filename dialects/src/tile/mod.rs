@@ -323,6 +323,7 @@ impl Reader {
             ));
         }
         self.program.steps.push(Step::Rearrange {
+            view: None,
             name,
             source,
             destination,

@@ -31,27 +31,36 @@ def Ipu_MemoryClass : Ipu_Enum<"MemoryClass", "memory class", [
     I32EnumAttrCase<"Any", 0, "any">, I32EnumAttrCase<"Standard", 1, "standard">,
     I32EnumAttrCase<"Interleaved", 2, "interleaved">]>;
 def Ipu_Family : Ipu_Enum<"Family", "kernel family", [
-    I32EnumAttrCase<"Gemm", 0, "gemm">, I32EnumAttrCase<"Elementwise", 1, "elementwise">]>;
+    I32EnumAttrCase<"Gemm", 0, "gemm">, I32EnumAttrCase<"Elementwise", 1, "elementwise">,
+    I32EnumAttrCase<"Rowwise", 2, "rowwise">, I32EnumAttrCase<"Reduce", 3, "reduce">,
+    I32EnumAttrCase<"Attention", 4, "attention">, I32EnumAttrCase<"View", 5, "view">]>;
 
 def Ipu_LayoutAttr : AttrDef<Ipu_Dialect, "Layout",
     [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let summary = "where the elements of a tensor live";
   let description = [{
     Speaks of the matrix view: rows are all axes but the last, columns the last.
-    `rows 4 x 50 stride 2` means 4 parts of 50 rows, each 2 tiles after the one before.
+    `rows 4 x 50 stride 2` means 4 parts of up to 50 rows, each 2 tiles after the one before; parts
+    differ by at most one `unit` (by default a row, a panel of 16 columns, or 16 rows of weights).
+    With a `period` the axis is a sequence of pieces of that extent, which share the parts equally.
   }];
   let mnemonic = "layout";
   let parameters = (ins
     "uint32_t":$rowParts, "uint32_t":$rowBlock, "uint32_t":$rowStride,
+    DefaultValuedParameter<"uint32_t", "0">:$rowUnit,
+    DefaultValuedParameter<"uint32_t", "0">:$rowPeriod,
     "uint32_t":$columnParts, "uint32_t":$columnBlock, "uint32_t":$columnStride,
+    DefaultValuedParameter<"uint32_t", "0">:$columnUnit,
+    DefaultValuedParameter<"uint32_t", "0">:$columnPeriod,
     DefaultValuedParameter<"uint32_t", "1">:$copies,
     DefaultValuedParameter<"uint32_t", "0">:$copyStride,
     DefaultValuedParameter<"uint32_t", "0">:$firstTile,
     EnumParameter<Ipu_ElementOrder>:$order,
     DefaultValuedParameter<"::ipu::MemoryClass", "::ipu::MemoryClass::Any">:$memory);
   let assemblyFormat = [{
-    `<` `rows` $rowParts `x` $rowBlock `stride` $rowStride
+    `<` `rows` $rowParts `x` $rowBlock `stride` $rowStride (`unit` $rowUnit^)? (`period` $rowPeriod^)?
     `,` `columns` $columnParts `x` $columnBlock `stride` $columnStride
+    (`unit` $columnUnit^)? (`period` $columnPeriod^)?
     `,` `order` $order (`memory` $memory^)?
     (`copies` $copies^)? (`stride` $copyStride^)? (`from` `tile` $firstTile^)? `>`
   }];
@@ -62,11 +71,12 @@ def Ipu_PlanAttr : AttrDef<Ipu_Dialect, "Plan"> {
   let summary = "how an operation is carried out";
   let mnemonic = "plan";
   let parameters = (ins EnumParameter<Ipu_Family>:$family,
-    "uint32_t":$gridRows, "uint32_t":$gridColumns, "::mlir::Type":$partials,
+    "uint32_t":$gridRows, "uint32_t":$gridColumns,
+    DefaultValuedParameter<"uint32_t", "1">:$gridK, "::mlir::Type":$partials,
     "uint64_t":$computeCycles, "uint64_t":$exchangeCycles, "uint32_t":$candidates,
     OptionalArrayRefParameter<"::ipu::LayoutAttr">:$operands);
   let assemblyFormat = [{
-    `<` $family `grid` $gridRows `x` $gridColumns `,` `partials` $partials
+    `<` $family `grid` $gridRows `x` $gridColumns (`k` $gridK^)? `,` `partials` $partials
     `,` `compute` $computeCycles `cycles` `,` `exchange` $exchangeCycles `cycles`
     `,` `best` `of` $candidates (`,` `operands` ` ` `[` $operands^ `]`)? `>`
   }];

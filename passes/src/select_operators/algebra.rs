@@ -9,7 +9,7 @@ use egg::{
     Analysis, CostFunction, DidMerge, EGraph, Extractor, Id, Language, Rewrite, Runner, StopReason,
     Subst, Var, define_language, rewrite,
 };
-use ipu_program::graph::{Activation, BinaryKind, Graph, OpKind, ValueId};
+use ipu_program::graph::{Activation, BinaryKind, Graph, OpKind, UnaryKind, ValueId};
 use ipu_program::types::TensorType;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,6 +40,26 @@ impl FromStr for Leaf {
     }
 }
 
+/// An operation of the graph that rules see as a black box, named by its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Opaque(u32);
+
+impl fmt::Display for Opaque {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "op%{}", self.0)
+    }
+}
+
+impl FromStr for Opaque {
+    type Err = ();
+    fn from_str(s: &str) -> Result<Self, ()> {
+        s.strip_prefix("op%")
+            .and_then(|n| n.parse().ok())
+            .map(Opaque)
+            .ok_or(())
+    }
+}
+
 define_language! {
     enum Term {
         "matmul" = Matmul([Id; 2]),
@@ -56,6 +76,8 @@ define_language! {
         "linear_relu" = LinearRelu([Id; 3]),
         "none" = None,
         Leaf(Leaf),
+        // an operation that no rule knows, named by its result
+        Opaque(Opaque, Vec<Id>),
     }
 }
 
@@ -72,6 +94,7 @@ struct Facts {
 #[derive(Default)]
 struct Shapes {
     leaves: BTreeMap<Leaf, Facts>,
+    opaque: BTreeMap<Opaque, TensorType>,
     conflict: Option<String>,
 }
 
@@ -122,6 +145,10 @@ impl Analysis<Term> for Shapes {
                 ty: None,
                 host: false,
             }),
+            Term::Opaque(op, _) => Facts {
+                ty: egraph.analysis.opaque.get(op).cloned(),
+                host: false,
+            },
             Term::None => Facts {
                 ty: None,
                 host: true,
@@ -260,21 +287,21 @@ fn is_none(egraph: &Graphs, id: Id) -> bool {
 /// The operator of a term, `None` for leaves.
 fn operator(term: &Term) -> Option<OpKind> {
     Some(match term {
-        Term::Matmul(_) => OpKind::Matmul,
+        Term::Matmul(_) => OpKind::MATMUL,
         Term::Add(_) => OpKind::Binary(BinaryKind::Add),
         Term::Sub(_) => OpKind::Binary(BinaryKind::Sub),
         Term::Mul(_) => OpKind::Binary(BinaryKind::Mul),
         Term::Div(_) => OpKind::Binary(BinaryKind::Div),
         Term::Max(_) => OpKind::Binary(BinaryKind::Max),
         Term::Min(_) => OpKind::Binary(BinaryKind::Min),
-        Term::Relu(_) => OpKind::Relu,
+        Term::Relu(_) => OpKind::RELU,
         Term::Linear(_) => OpKind::Linear {
             activation: Activation::None,
         },
         Term::LinearRelu(_) => OpKind::Linear {
             activation: Activation::Relu,
         },
-        Term::None | Term::Leaf(_) => return None,
+        Term::None | Term::Leaf(_) | Term::Opaque(..) => return None,
     })
 }
 
@@ -322,10 +349,16 @@ pub fn rewrite_graph(graph: &Graph, cost: &OperatorCost<'_>) -> Result<(Graph, R
             .iter()
             .filter_map(|v| class.get(v).copied())
             .collect();
-        let term = match (&op.kind, args[..].to_vec().as_slice()) {
+        let term = match (&op.kind, args.as_slice()) {
             (OpKind::Parameter { .. } | OpKind::Constant { .. }, _) => None,
-            (OpKind::Matmul, &[x, w]) => Some(Term::Matmul([x, w])),
-            (OpKind::Relu, &[x]) => Some(Term::Relu([x])),
+            (
+                OpKind::Matmul {
+                    transpose_a: false,
+                    transpose_b: false,
+                },
+                &[x, w],
+            ) => Some(Term::Matmul([x, w])),
+            (OpKind::Unary(UnaryKind::Relu), &[x]) => Some(Term::Relu([x])),
             (OpKind::Binary(kind), &[a, b]) => Some(match kind {
                 BinaryKind::Add => Term::Add([a, b]),
                 BinaryKind::Sub => Term::Sub([a, b]),
@@ -343,6 +376,12 @@ pub fn rewrite_graph(graph: &Graph, cost: &OperatorCost<'_>) -> Result<(Graph, R
                     Activation::None => Term::Linear([x, w, b]),
                     Activation::Relu => Term::LinearRelu([x, w, b]),
                 })
+            }
+            (kind, args) if !kind.is_host() => {
+                let name = Opaque(op.result.0);
+                let ty = graph.ty(op.result).clone();
+                egraph.analysis.opaque.insert(name, ty);
+                Some(Term::Opaque(name, args.to_vec()))
             }
             _ => None,
         };
@@ -442,29 +481,34 @@ impl Export<'_> {
             let location = self.locations.get(&id).copied().unwrap_or("").to_owned();
             let value = match &term {
                 Term::None => continue,
-                Term::Leaf(leaf) => {
-                    let v = ValueId(leaf.0);
+                Term::Leaf(Leaf(v)) | Term::Opaque(Opaque(v), _) => {
+                    let v = ValueId(*v);
                     let Some(op) = self.source.definition(v) else {
                         continue;
                     };
                     let ty = self.source.ty(v).clone();
+                    let operands = self.operands(&term);
                     self.out
-                        .add_op(op.kind.clone(), Vec::new(), ty, op.location.clone())
+                        .add_op(op.kind.clone(), operands, ty, op.location.clone())
                 }
                 term => {
                     let kind = operator(term)?;
                     let ty = self.egraph[id].data.ty.clone()?;
-                    let operands = term
-                        .children()
-                        .iter()
-                        .filter_map(|c| self.done.get(&self.egraph.find(*c)).copied())
-                        .collect();
+                    let operands = self.operands(term);
                     self.out.add_op(kind, operands, ty, location)
                 }
             };
             self.done.insert(id, value);
         }
         self.done.get(&root).copied()
+    }
+
+    /// The values of a term's children, without the absent bias.
+    fn operands(&self, term: &Term) -> Vec<ValueId> {
+        term.children()
+            .iter()
+            .filter_map(|c| self.done.get(&self.egraph.find(*c)).copied())
+            .collect()
     }
 }
 
@@ -495,7 +539,7 @@ mod tests {
     }
 
     fn cheap(kind: &OpKind, _: &[TensorType]) -> Option<u64> {
-        (*kind != OpKind::Matmul).then_some(100)
+        (*kind != OpKind::MATMUL).then_some(100)
     }
 
     /// relu(x * w + b) with the bias on either side.
@@ -508,7 +552,15 @@ mod tests {
         g.inputs.push(x);
         let w = parameter(&mut g, "w", &[8, 3]);
         let b = parameter(&mut g, "b", bias_shape);
-        let y = g.add_op(OpKind::Matmul, vec![x, w], t(&[5, 3]), "mm".into());
+        let y = g.add_op(
+            OpKind::Matmul {
+                transpose_a: false,
+                transpose_b: false,
+            },
+            vec![x, w],
+            t(&[5, 3]),
+            "mm".into(),
+        );
         let args = if bias_left { vec![b, y] } else { vec![y, b] };
         let z = g.add_op(
             OpKind::Binary(BinaryKind::Add),
@@ -516,7 +568,7 @@ mod tests {
             t(&[5, 3]),
             "add".into(),
         );
-        let r = g.add_op(OpKind::Relu, vec![z], t(&[5, 3]), "relu".into());
+        let r = g.add_op(OpKind::RELU, vec![z], t(&[5, 3]), "relu".into());
         g.outputs.push(r);
         g
     }

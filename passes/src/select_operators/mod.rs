@@ -9,7 +9,7 @@
 pub mod algebra;
 pub mod plans;
 
-use ipu_program::graph::{Activation, Graph, Op, OpKind, ValueId};
+use ipu_program::graph::{Activation, Graph, Op, OpKind, UnaryKind, ValueId};
 use ipu_program::layout::{ElementOrder, Layout, PANEL};
 use ipu_program::types::{ElementType, TensorType};
 use plans::{Candidate, Machine, Objective};
@@ -77,7 +77,7 @@ fn operator_cost(machine: &Machine<'_>, kind: &OpKind, types: &[TensorType]) -> 
             .iter()
             .map(|c| c.plan.compute_cycles)
             .min(),
-        OpKind::Binary(_) | OpKind::Relu => {
+        OpKind::Binary(_) | OpKind::Unary(UnaryKind::Relu) => {
             let largest = types.iter().max_by_key(|t| t.elements())?;
             let layout = plans::spread(machine.tiles, largest.matrix(), ElementOrder::Panels);
             plans::elementwise(machine, kind, types.len(), &layout).map(|c| c.plan.compute_cycles)
@@ -391,12 +391,12 @@ fn refusal(graph: &Graph, op: usize) -> Option<String> {
         ));
     }
     match &op.kind {
-        OpKind::Matmul
+        OpKind::Matmul { .. }
             if host(graph, op.operands[1]) && graph.ty(op.operands[1]).shape.len() == 2 =>
         {
             None
         }
-        OpKind::Matmul => Some(format!(
+        OpKind::Matmul { .. } => Some(format!(
             "'nn.matmul' of {} and {} has no lowering: the right operand must be a parameter or \
              constant of rank 2",
             graph.ty(op.operands[0]),
@@ -426,7 +426,7 @@ fn refusal(graph: &Graph, op: usize) -> Option<String> {
                 })
             }
         }
-        OpKind::Binary(_) | OpKind::Relu => {
+        OpKind::Binary(_) | OpKind::Unary(UnaryKind::Relu) => {
             if plans::elementwise_kernel(&op.kind).is_none() {
                 return Some(format!(
                     "'nn.{name}' has no lowering to tiles: no kernel for it"
@@ -446,5 +446,6 @@ fn refusal(graph: &Graph, op: usize) -> Option<String> {
                 })
         }
         OpKind::Parameter { .. } | OpKind::Constant { .. } => None,
+        _ => Some(format!("'nn.{name}' has no lowering to tiles")),
     }
 }

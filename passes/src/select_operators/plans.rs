@@ -1,6 +1,6 @@
 //! Plans: the implementations of each operator, enumerated and costed by the kernel laws.
 
-use ipu_program::graph::{Activation, OpKind};
+use ipu_program::graph::{Activation, OpKind, UnaryKind};
 use ipu_program::kernels::{Kernels, share};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Split};
 use ipu_program::plan::{Family, Plan};
@@ -109,7 +109,7 @@ pub fn elementwise_kernel(kind: &OpKind) -> Option<String> {
     match kind {
         OpKind::Binary(ipu_program::graph::BinaryKind::Div) => None,
         OpKind::Binary(kind) => Some(format!("{}_f16", kind.name())),
-        OpKind::Relu => Some("relu_f16".to_owned()),
+        OpKind::Unary(UnaryKind::Relu) => Some("relu_f16".to_owned()),
         _ => None,
     }
 }
@@ -154,19 +154,7 @@ pub fn linear(
                     }
                     _ => {}
                 }
-                out.extend(gemm(
-                    machine,
-                    Grid {
-                        gm,
-                        gn,
-                        rows,
-                        columns: column_groups * PANEL,
-                    },
-                    k,
-                    partials,
-                    bias,
-                    act,
-                ));
+                out.extend(gemm(machine, Grid { gm, gn, m, n }, k, partials, bias, act));
             }
         }
     }
@@ -176,8 +164,8 @@ pub fn linear(
 struct Grid {
     gm: u32,
     gn: u32,
-    rows: u32,
-    columns: u32,
+    m: u32,
+    n: u32,
 }
 
 fn gemm(
@@ -188,19 +176,11 @@ fn gemm(
     bias: bool,
     act: Activation,
 ) -> Option<Candidate> {
-    let Grid {
-        gm,
-        gn,
-        rows,
-        columns,
-    } = grid;
+    let Grid { gm, gn, m, n } = grid;
     let kernel = machine.kernels.get(&gemm_kernel(partials, bias, act))?;
-    let split = |parts, block, stride| Split {
-        parts,
-        block,
-        stride: if parts > 1 { stride } else { 0 },
-    };
-    let (row_split, column_split) = (split(gm, rows, gn), split(gn, columns, 1));
+    let row_split = Split::even(m, gm, 1, gn);
+    let column_split = Split::even(n, gn, PANEL, 1);
+    let (rows, columns) = (row_split.block, column_split.block);
     let narrow = partials == ElementType::F16;
     let x = Layout {
         rows: row_split,
@@ -260,6 +240,7 @@ fn gemm(
         family: Family::Gemm,
         grid_rows: gm,
         grid_columns: gn,
+        grid_k: 1,
         partials,
         operands,
         compute_cycles: machine.kernels.cycles(kernel, &words),
@@ -275,13 +256,8 @@ fn gemm(
 
 /// The layout that a matrix gets where nobody asks for another: rows spread over all tiles.
 pub fn spread(tiles: u32, matrix: Matrix, order: ElementOrder) -> Layout {
-    let rows = matrix.rows.div_ceil(tiles);
     Layout {
-        rows: Split {
-            parts: matrix.rows.div_ceil(rows),
-            block: rows,
-            stride: 1,
-        },
+        rows: Split::even(matrix.rows, tiles.min(matrix.rows), 1, 1),
         columns: Split::whole(matrix.columns),
         copies: 1,
         copy_stride: 0,
@@ -297,12 +273,8 @@ pub fn spread(tiles: u32, matrix: Matrix, order: ElementOrder) -> Layout {
 pub fn arrival(to: &Layout, matrix: Matrix) -> Layout {
     let panels = matrix.columns.div_ceil(PANEL);
     let columns = if to.copies > 1 {
-        let block = panels.div_ceil(to.copies);
-        Split {
-            parts: panels.div_ceil(block),
-            block: block * PANEL,
-            stride: to.copy_stride,
-        }
+        let parts = panels.div_ceil(panels.div_ceil(to.copies));
+        Split::even(matrix.columns, parts, PANEL, to.copy_stride)
     } else {
         to.columns
     };
@@ -337,6 +309,7 @@ pub fn elementwise(
         family: Family::Elementwise,
         grid_rows: layout.rows.parts,
         grid_columns: layout.columns.parts,
+        grid_k: 1,
         partials: ElementType::F16,
         operands: vec![layout.clone(); operands],
         compute_cycles: machine.kernels.cycles(kernel, &atom_words(bytes)),

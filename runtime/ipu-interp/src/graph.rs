@@ -6,7 +6,7 @@
 
 use crate::host::{HostArray, HostError, Parameters, broadcast, broadcast_shape, shape};
 use crate::numerics::{max, min};
-use ipu_program::graph::{Activation, BinaryKind, Graph, Op, OpKind, ValueId};
+use ipu_program::graph::{Activation, BinaryKind, Graph, Op, OpKind, UnaryKind, ValueId};
 use ipu_program::types::{ElementType, TensorType};
 
 /// A graph that cannot be executed with the given data.
@@ -181,9 +181,12 @@ fn execute(
                 error,
             })
         }
-        OpKind::Matmul => matmul(operand(0)?, operand(1)?).map_err(refuse),
+        OpKind::Matmul {
+            transpose_a: false,
+            transpose_b: false,
+        } => matmul(operand(0)?, operand(1)?).map_err(refuse),
         OpKind::Binary(kind) => binary(*kind, operand(0)?, operand(1)?).map_err(refuse),
-        OpKind::Relu => Ok(relu(operand(0)?)),
+        OpKind::Unary(UnaryKind::Relu) => Ok(relu(operand(0)?)),
         OpKind::Linear { activation } => {
             let mut result = matmul(operand(0)?, operand(1)?).map_err(refuse)?;
             if op.operands.len() > 2 {
@@ -194,6 +197,7 @@ fn execute(
                 Activation::Relu => relu(&result),
             })
         }
+        other => Err(refuse(format!("the reference lacks nn.{}", other.name()))),
     }
 }
 
@@ -297,14 +301,14 @@ mod tests {
         let parameter = |name: &str| OpKind::Parameter { name: name.into() };
         let w = g.add_op(parameter("w"), vec![], f16(&[3, 2]), at(1));
         let b = g.add_op(parameter("b"), vec![], f16(&[2]), at(2));
-        let p = g.add_op(OpKind::Matmul, vec![x, w], f16(&[2, 2]), at(3));
+        let p = g.add_op(OpKind::MATMUL, vec![x, w], f16(&[2, 2]), at(3));
         let s = g.add_op(
             OpKind::Binary(BinaryKind::Add),
             vec![p, b],
             f16(&[2, 2]),
             at(4),
         );
-        let r = g.add_op(OpKind::Relu, vec![s], f16(&[2, 2]), at(5));
+        let r = g.add_op(OpKind::RELU, vec![s], f16(&[2, 2]), at(5));
         let activation = Activation::Relu;
         let l = g.add_op(
             OpKind::Linear { activation },

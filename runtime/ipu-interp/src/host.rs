@@ -363,8 +363,8 @@ mod tests {
             let element = if wide { ElementType::F32 } else { ElementType::F16 };
             let ty = TensorType::new([rows, columns], element);
             let layout = Layout {
-                rows: Split { parts: rp, block: rows.div_ceil(rp), stride: cp },
-                columns: Split { parts: cp, block: columns.div_ceil(cp), stride: 1 },
+                rows: Split { parts: rp, block: rows.div_ceil(rp), stride: cp , unit: 1, period: 0,},
+                columns: Split { parts: cp, block: columns.div_ceil(cp), stride: 1 , unit: 1, period: 0,},
                 copies, copy_stride: rp * cp, first_tile: first, order, memory: MemoryClass::Any,
             };
             let values = (0..rows * columns)
@@ -423,6 +423,8 @@ mod tests {
                 parts: 1,
                 block: 3,
                 stride: 0,
+                unit: 1,
+                period: 0,
             },
             columns: Split::whole(4),
             copies: 1,

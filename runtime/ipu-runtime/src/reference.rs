@@ -79,7 +79,7 @@ mod tests {
         };
         let x = graph.add_value(ty.clone());
         graph.inputs.push(x);
-        let y = graph.add_op(OpKind::Relu, vec![x], ty.clone(), "m.mlir:1:1".into());
+        let y = graph.add_op(OpKind::RELU, vec![x], ty.clone(), "m.mlir:1:1".into());
         graph.outputs.push(y);
         let mut device = ReferenceDevice::new();
         let input = HostArray::new(ty.clone(), vec![-1.0, 0.1]).unwrap();

@@ -11,6 +11,8 @@ fn layout(parts: u32) -> Layout {
             parts,
             block: 2,
             stride: 1,
+            unit: 1,
+            period: 0,
         },
         columns: Split::whole(3),
         copies: 1,

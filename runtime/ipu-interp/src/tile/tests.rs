@@ -14,6 +14,8 @@ fn by_rows(rows: u32, columns: u32, parts: u32, order: ElementOrder) -> Layout {
             parts,
             block: rows.div_ceil(parts),
             stride: 1,
+            unit: 1,
+            period: 0,
         },
         columns: Split::whole(columns),
         copies: 1,
@@ -160,6 +162,7 @@ impl Linear {
         let shards = out_layout.shards(y.matrix());
         let block = m.div_ceil(tiles);
         p.steps.push(Step::Rearrange {
+            view: None,
             name: "to_panels".into(),
             source: input,
             destination: a,

@@ -17,6 +17,8 @@ fn package() -> Package {
             parts: 2,
             block: 2,
             stride: 1,
+            unit: 1,
+            period: 0,
         },
         columns: Split::whole(3),
         copies: 1,
