@@ -1,0 +1,418 @@
+//! Fixes a plan for every operator, in program order.
+
+use super::plans::{self, Candidate, Machine, Objective, batched, gemm, local, moves};
+use super::views::{Views, is_view};
+use super::{Finalist, NoLowering, SelectError, host};
+use ipu_program::graph::{Activation, Graph, Op, OpKind, ValueId};
+use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
+use ipu_program::plan::{Family, Plan};
+use ipu_program::types::{ElementType, TensorType};
+use std::collections::BTreeMap;
+
+/// The plans of a linear operator by the types of its operands.
+pub fn linear(
+    machine: &Machine<'_>,
+    types: &[TensorType],
+    activation: Activation,
+) -> Vec<Candidate> {
+    let [x, w, ..] = types else { return Vec::new() };
+    let (left, right) = (x.matrix(), w.matrix());
+    if left.columns != right.rows || types.iter().any(|t| t.element != ElementType::F16) {
+        return Vec::new();
+    }
+    let extents = [left.rows, left.columns, right.columns];
+    gemm::linear(machine, extents, &units(x), types.len() > 2, activation)
+}
+
+/// The rows that may want to stay together: one, or those of a matrix of the batch.
+fn units(ty: &TensorType) -> Vec<u32> {
+    match ty.shape.as_slice() {
+        [lead @ .., rows, _] if lead.iter().any(|&n| n > 1) && *rows > 1 => vec![1, *rows],
+        _ => vec![1],
+    }
+}
+
+/// Fixes a plan for every operator under one objective.
+///
+/// # Errors
+/// Operators without a plan, or whose every plan needs more memory than a tile has.
+pub fn choose(
+    graph: &Graph,
+    machine: &Machine<'_>,
+    objective: Objective,
+) -> Result<Finalist, SelectError> {
+    let mut c = Chooser {
+        views: Views::of(graph),
+        graph: graph.clone(),
+        machine,
+        objective,
+        layouts: BTreeMap::new(),
+        arrived: BTreeMap::new(),
+        refused: Vec::new(),
+        total: 0,
+    };
+    for i in 0..graph.ops.len() {
+        c.operator(i);
+    }
+    if !c.refused.is_empty() {
+        return Err(SelectError::NoLowering(c.refused));
+    }
+    for &input in &graph.inputs {
+        let matrix = graph.ty(input).matrix();
+        c.layouts
+            .entry(input)
+            .or_insert_with(|| plans::spread(machine.tiles, matrix, ElementOrder::Rows));
+    }
+    // Results leave in rows, where they are.
+    for &v in &graph.outputs {
+        if let Some(from) = c.layouts.get(&v) {
+            let to = Layout {
+                order: ElementOrder::Rows,
+                ..from.clone()
+            };
+            c.total += moves::exchange(machine, from, &to, graph.ty(v));
+        }
+    }
+    for (v, layout) in c.layouts {
+        c.graph.values[v.0 as usize].layout = Some(layout);
+    }
+    Ok(Finalist {
+        graph: c.graph,
+        objective,
+        estimated_cycles: c.total,
+    })
+}
+
+struct Chooser<'a> {
+    graph: Graph,
+    views: Views,
+    machine: &'a Machine<'a>,
+    objective: Objective,
+    /// Layouts of the values that are stored.
+    layouts: BTreeMap<ValueId, Layout>,
+    /// Layouts that values have been brought to for operators so far.
+    arrived: BTreeMap<ValueId, Vec<Layout>>,
+    refused: Vec<NoLowering>,
+    total: u64,
+}
+
+impl Chooser<'_> {
+    fn operator(&mut self, i: usize) {
+        let op = self.graph.ops[i].clone();
+        if op.kind.is_host() || self.views.is_virtual(op.result) {
+            return;
+        }
+        let mut candidates = self.candidates(&op);
+        // What no tile can hold is no plan; addresses stay within 32 bits from here on.
+        let target = self.machine.target;
+        let memory = u64::from(target.memory_end - target.memory_base);
+        let smallest = candidates.iter().map(|c| c.bytes).min();
+        candidates.retain(|c| c.bytes <= memory);
+        if let (true, Some(needed)) = (candidates.is_empty(), smallest) {
+            let message = format!(
+                "the model does not fit: every plan of 'nn.{}' on {} tiles needs {needed} bytes \
+                 or more on a tile, which has {memory}; {}",
+                op.kind.name(),
+                self.machine.tiles,
+                if self.machine.tiles < target.tiles {
+                    "use more tiles"
+                } else {
+                    "use narrower layers: a tile holds all rows of its 16 or more columns of a \
+                     weight"
+                }
+            );
+            self.refuse(&op, message);
+            return;
+        }
+        let count = candidates.len() as u32;
+        let rows_wanted = self.rows_wanted(op.result);
+        let priced = candidates.into_iter().map(|mut c| {
+            c.plan.candidates = count;
+            c.plan.exchange_cycles += op
+                .operands
+                .iter()
+                .zip(&c.plan.operands)
+                .map(|(&v, to)| self.move_cycles(v, to, self.operand_type(&op, v)))
+                .sum::<u64>();
+            let mut ahead = 0;
+            if rows_wanted && c.result.columns.parts > 1 {
+                let ty = self.graph.ty(op.result);
+                let whole = Layout {
+                    columns: Split::whole(ty.matrix().columns),
+                    ..c.result.clone()
+                };
+                ahead = moves::exchange(self.machine, &c.result, &whole, ty);
+            }
+            (c, ahead)
+        });
+        let key = |(c, ahead): &(Candidate, u64)| {
+            let (compute, exchange) = (c.plan.compute_cycles, c.plan.exchange_cycles + ahead);
+            match self.objective {
+                Objective::Cycles => (compute + exchange, 0),
+                Objective::LessExchange => (compute + 2 * exchange, 0),
+                Objective::LessCompute => (2 * compute + exchange, 0),
+                Objective::Bytes => (c.bytes, compute + exchange),
+            }
+        };
+        let Some((best, _)) = priced.min_by_key(key) else {
+            self.refuse(
+                &op,
+                format!("'nn.{}' has no lowering to tiles", op.kind.name()),
+            );
+            return;
+        };
+        self.total += best.plan.compute_cycles + best.plan.exchange_cycles;
+        for (&v, to) in op.operands.iter().zip(&best.plan.operands) {
+            self.arrive(v, to);
+        }
+        self.layouts.insert(op.result, best.result);
+        self.graph.ops[i].plan = Some(best.plan);
+    }
+
+    fn refuse(&mut self, op: &Op, message: String) {
+        self.refused.push(NoLowering {
+            location: op.location.clone(),
+            message,
+        });
+    }
+
+    /// The type in which an operand reaches the kernel: elementwise operands of the host are
+    /// broadcast as they are bound.
+    fn operand_type<'a>(&'a self, op: &Op, v: ValueId) -> &'a TensorType {
+        match op.kind {
+            OpKind::Binary(_) => self.graph.ty(op.result),
+            _ => self.graph.ty(v),
+        }
+    }
+
+    fn candidates(&self, op: &Op) -> Vec<Candidate> {
+        let machine = self.machine;
+        let types: Vec<TensorType> = op
+            .operands
+            .iter()
+            .map(|&v| self.graph.ty(v).clone())
+            .collect();
+        let result = self.graph.ty(op.result);
+        let at = op.operands.first().and_then(|v| self.layouts.get(v));
+        match (&op.kind, types.as_slice()) {
+            (OpKind::Linear { activation }, types) => linear(machine, types, *activation),
+            (OpKind::Matmul { transpose_b, .. }, [a, b]) => {
+                let ([.., m, k], [.., rows, columns]) = (a.shape.as_slice(), b.shape.as_slice())
+                else {
+                    return Vec::new();
+                };
+                let n = if *transpose_b { rows } else { columns };
+                let matrices = a.matrix().rows / m;
+                batched::product(
+                    machine,
+                    matrices,
+                    [*m, *k, *n],
+                    *transpose_b,
+                    self.together(op.operands[0], matrices),
+                )
+            }
+            (OpKind::Attention { causal, .. }, [q, k, v]) => {
+                let (&[n, queries, depth], &[_, keys, _], &[_, _, width]) =
+                    (q.shape.as_slice(), k.shape.as_slice(), v.shape.as_slice())
+                else {
+                    return Vec::new();
+                };
+                let shape = batched::Attention {
+                    queries,
+                    keys,
+                    depth,
+                    width,
+                };
+                let unit = self.together(op.operands[0], n);
+                batched::attention(machine, n, &shape, unit, softmax_kernel(*causal))
+            }
+            (
+                OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. },
+                [x, ..],
+            ) => {
+                let vectors = types.len() - 1;
+                local::rowwise(machine, &op.kind, x.matrix(), vectors, &units(x), at)
+            }
+            (OpKind::Reduce { kind, .. }, [x]) => match *x.shape.as_slice() {
+                [rows, n] => local::reduce_rows(machine, *kind, [rows, n], &[1]),
+                [groups, n, columns] => local::reduce_columns(machine, *kind, [groups, n, columns]),
+                _ => Vec::new(),
+            },
+            (OpKind::Binary(_) | OpKind::Unary(_) | OpKind::Cast, [x, ..]) => {
+                let element = [x.element, result.element];
+                let columns = result.matrix().columns;
+                self.elementwise_layouts(op)
+                    .iter()
+                    .filter_map(|layout| {
+                        let operands = types.len();
+                        local::elementwise(machine, &op.kind, element, operands, columns, layout)
+                    })
+                    .collect()
+            }
+            (kind, _) if is_view(kind) || matches!(kind, OpKind::Concat { .. }) => {
+                local::spreads(machine, result.matrix(), &[1])
+                    .into_iter()
+                    .map(|layout| Candidate {
+                        plan: Plan {
+                            family: Family::View,
+                            grid_rows: layout.rows.parts,
+                            grid_columns: layout.columns.parts,
+                            grid_k: 1,
+                            partials: result.element,
+                            operands: Vec::new(),
+                            compute_cycles: 0,
+                            exchange_cycles: 0,
+                            candidates: 0,
+                        },
+                        bytes: u64::from(layout.storage(result.element).bytes()) * 2,
+                        result: layout,
+                    })
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// How many matrices of a batch came from one: the heads of an image stay with it.
+    fn together(&self, v: ValueId, matrices: u32) -> u32 {
+        match self.graph.definition(v).map(|op| &op.kind) {
+            Some(OpKind::SplitHeads { heads }) if matrices.is_multiple_of(*heads) => *heads,
+            _ => 1,
+        }
+    }
+
+    /// Layouts for an elementwise operator: those of its operands, and some of their own.
+    fn elementwise_layouts(&self, op: &Op) -> Vec<Layout> {
+        let ty = self.graph.ty(op.result);
+        let mut out: Vec<Layout> = Vec::new();
+        for v in &op.operands {
+            if self.graph.ty(*v).matrix() == ty.matrix()
+                && let Some(l) = self.layouts.get(v).filter(|l| l.copies == 1)
+            {
+                let l = Layout {
+                    memory: MemoryClass::Any,
+                    ..l.clone()
+                };
+                if !out.contains(&l) {
+                    out.push(l);
+                }
+            }
+        }
+        for l in local::spreads(self.machine, ty.matrix(), &units(ty)) {
+            if !out.contains(&l) {
+                out.push(l);
+            }
+        }
+        out
+    }
+
+    /// Estimated cycles to bring a value to a layout.
+    fn move_cycles(&self, v: ValueId, to: &Layout, to_ty: &TensorType) -> u64 {
+        if host(&self.graph, v) {
+            return 0;
+        }
+        if let Some(list) = self.arrived.get(&v)
+            && list.iter().any(|l| plans::same_places(l, to))
+        {
+            return 0;
+        }
+        let viewed = self.views.viewed(&self.graph, v);
+        let base_ty = self.graph.ty(viewed.base);
+        let whole = viewed.base == v;
+        match self.layouts.get(&viewed.base) {
+            Some(from) if whole => moves::exchange(self.machine, from, to, base_ty),
+            Some(from) => {
+                let view = viewed.strided.to_whole();
+                moves::viewed(self.machine, (from, base_ty), &view, (to, to_ty))
+            }
+            // A parameter in another order is bound as it is and moved.
+            None if host(&self.graph, viewed.base) => {
+                let words = to.storage(to_ty.element).bytes() / 4;
+                self.machine.phase(words.into())
+            }
+            None if whole => {
+                let from = plans::arrival(to, base_ty.matrix());
+                moves::exchange(self.machine, &from, to, base_ty)
+            }
+            None => {
+                let from = self.arrival(viewed.base, v, to);
+                let view = viewed.strided.to_whole();
+                moves::viewed(self.machine, (&from, base_ty), &view, (to, to_ty))
+            }
+        }
+    }
+
+    /// The layout in which an argument arrives of which an operator reads a view in `to`: the
+    /// pieces of its first axis on the tiles that read them, where both have that axis.
+    fn arrival(&self, input: ValueId, v: ValueId, to: &Layout) -> Layout {
+        let (base, ty) = (self.graph.ty(input), self.graph.ty(v));
+        let matrix = base.matrix();
+        let first = |t: &TensorType| t.shape.first().copied().unwrap_or(1);
+        let images = first(base);
+        let whole = to.rows.period == 0
+            && to.columns.parts == 1
+            && images > 1
+            && ty.matrix().rows.is_multiple_of(images)
+            && to.rows.unit.is_multiple_of(ty.matrix().rows / images);
+        if !whole {
+            return plans::spread(self.machine.tiles, matrix, ElementOrder::Rows);
+        }
+        let unit = matrix.rows / images * (to.rows.unit / (ty.matrix().rows / images));
+        Layout {
+            rows: Split::even(matrix.rows, to.rows.parts, unit, to.rows.stride),
+            columns: Split::whole(matrix.columns),
+            copies: 1,
+            copy_stride: 0,
+            first_tile: to.first_tile,
+            order: ElementOrder::Rows,
+            memory: MemoryClass::Any,
+        }
+    }
+
+    /// Records that an operator reads a value in a layout.
+    fn arrive(&mut self, v: ValueId, to: &Layout) {
+        if host(&self.graph, v) {
+            return;
+        }
+        let base = self.views.viewed(&self.graph, v).base;
+        if !self.layouts.contains_key(&base) && !host(&self.graph, base) {
+            let layout = if base == v {
+                plans::arrival(to, self.graph.ty(v).matrix())
+            } else {
+                self.arrival(base, v, to)
+            };
+            self.layouts.insert(base, layout);
+        }
+        self.arrived.entry(v).or_default().push(to.clone());
+    }
+
+    /// Whether some user of a value, through elementwise operators, works on whole rows.
+    fn rows_wanted(&self, v: ValueId) -> bool {
+        let mut seen = vec![v];
+        let mut i = 0;
+        while let Some(&v) = seen.get(i) {
+            i += 1;
+            for op in self.graph.ops.iter().filter(|op| op.operands.contains(&v)) {
+                match op.kind {
+                    OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. } => {
+                        return true;
+                    }
+                    OpKind::Binary(_) | OpKind::Unary(_) if !seen.contains(&op.result) => {
+                        seen.push(op.result);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        false
+    }
+}
+
+/// The softmax kernel of attention.
+pub fn softmax_kernel(causal: bool) -> &'static str {
+    if causal {
+        "softmax_causal_f16"
+    } else {
+        "softmax_f16"
+    }
+}

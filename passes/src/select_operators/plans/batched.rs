@@ -1,0 +1,397 @@
+//! Products of what the program computes, matrix by matrix of a batch, and attention.
+
+use super::{Candidate, Machine, Words, blocks, bytes, copied, grid, partials};
+use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
+use ipu_program::plan::{Family, Plan};
+use ipu_program::types::ElementType;
+
+/// The kernel that transposes blocks within a tile.
+pub const TRANSPOSE_KERNEL: &str = "transpose_f16";
+
+/// The name of the batched matrix product kernel.
+pub fn kernel(partials: ElementType) -> String {
+    format!("bgemm_{partials}")
+}
+
+/// A product `[n, t, k] * [n, s, k]^T` or `[n, t, k] * [n, k, s]` on one tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Product {
+    /// Matrices on the tile.
+    pub batches: u32,
+    /// Rows of one left matrix on the tile.
+    pub rows: u32,
+    /// Depth.
+    pub k: u32,
+    /// Columns of the result on the tile.
+    pub columns: u32,
+    /// Rows of one right matrix as it is stored, its columns being the depth.
+    pub stored: u32,
+}
+
+impl Product {
+    /// The word arguments; `weights` holds the right matrices with the depth along its rows.
+    pub fn words(&self, a: &ShardStorage, weights: &ShardStorage, out: &ShardStorage) -> Words {
+        Words::rows(self.rows).with([
+            ("k_blocks", self.k.div_ceil(PANEL)),
+            ("groups", self.columns.div_ceil(PANEL)),
+            ("a_stride", a.panel_stride()),
+            ("out_stride", out.panel_stride()),
+            ("w_block", weights.panel_stride()),
+            ("w_group", PANEL * weights.row_stride()),
+            ("batches", self.batches),
+            ("a_batch", self.rows * a.row_stride()),
+            ("w_batch", self.stored * weights.row_stride()),
+            ("out_batch", self.rows * out.row_stride()),
+        ])
+    }
+}
+
+/// The word arguments that transpose `batches` matrices of `rows` rows and `columns` columns,
+/// each to `padded(columns)` rows of `padded(rows)` columns.
+pub fn transpose_words(
+    batches: u32,
+    rows: u32,
+    columns: u32,
+    from: &ShardStorage,
+    to: &ShardStorage,
+) -> Words {
+    let panels = columns.div_ceil(PANEL);
+    Words::new([
+        ("batches", batches),
+        ("rows", rows),
+        ("panels", panels),
+        ("src_offset", 0),
+        ("dst_offset", 0),
+        ("src_batch", rows * from.row_stride()),
+        ("dst_batch", panels * PANEL * to.row_stride()),
+    ])
+    .strides(["src_row", "src_panel"], from)
+    .strides(["dst_row", "dst_panel"], to)
+}
+
+/// How the matrices of a batch lie on tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// Matrices.
+    pub matrices: u32,
+    /// Parts of the matrices, each whole.
+    pub parts: u32,
+    /// Matrices that stay together.
+    pub unit: u32,
+    /// Parts of the rows of each matrix; more than 1 only where every part is one matrix.
+    pub row_parts: u32,
+}
+
+impl Spread {
+    /// All ways to spread `matrices` of `rows` rows over `tiles`, keeping one or `unit` of them
+    /// together.
+    pub fn all(matrices: u32, rows: u32, unit: u32, tiles: u32) -> Vec<Spread> {
+        let mut out = Vec::new();
+        for unit in if unit > 1 { vec![unit, 1] } else { vec![1] } {
+            let pieces = matrices.div_ceil(unit);
+            for block in blocks(pieces, tiles) {
+                out.push(Spread {
+                    matrices,
+                    parts: pieces.div_ceil(block),
+                    unit,
+                    row_parts: 1,
+                });
+            }
+        }
+        for block in blocks(rows, tiles / matrices) {
+            let row_parts = rows.div_ceil(block);
+            if row_parts > 1 {
+                out.push(Spread {
+                    matrices,
+                    parts: matrices,
+                    unit: 1,
+                    row_parts,
+                });
+            }
+        }
+        out
+    }
+
+    /// The rows of operands that are divided with the result's.
+    pub fn divided(&self, rows: u32) -> Split {
+        if self.row_parts == 1 {
+            return self.whole(rows);
+        }
+        Split {
+            parts: self.matrices * self.row_parts,
+            block: rows.div_ceil(self.row_parts),
+            stride: 1,
+            unit: 1,
+            period: if self.matrices > 1 { rows } else { 0 },
+        }
+    }
+
+    /// The rows of operands that every part of a matrix needs whole.
+    pub fn whole(&self, rows: u32) -> Split {
+        let all = self.matrices * rows;
+        if self.row_parts == 1 || self.parts == 1 {
+            return Split::even(all, self.parts, self.unit * rows, 1);
+        }
+        Split {
+            parts: self.matrices,
+            block: rows,
+            stride: self.row_parts,
+            unit: 1,
+            period: rows,
+        }
+    }
+
+    /// A layout of operands that every part of a matrix needs whole.
+    pub fn shared(&self, rows: u32, columns: u32, memory: MemoryClass) -> Layout {
+        let layout = grid(
+            self.whole(rows),
+            Split::whole(columns),
+            ElementOrder::Panels,
+            memory,
+        );
+        copied(layout, self.row_parts, 1)
+    }
+
+    /// A layout of what is divided with the result.
+    pub fn own(&self, rows: u32, columns: u32, memory: MemoryClass) -> Layout {
+        grid(
+            self.divided(rows),
+            Split::whole(columns),
+            ElementOrder::Panels,
+            memory,
+        )
+    }
+}
+
+/// The buffers between the operands and the result of attention, with the extents of a matrix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attention {
+    /// Queries of a matrix.
+    pub queries: u32,
+    /// Keys of a matrix.
+    pub keys: u32,
+    /// Depth of queries and keys.
+    pub depth: u32,
+    /// Width of a value.
+    pub width: u32,
+}
+
+impl Attention {
+    /// Rows of a transposed matrix of values.
+    pub fn padded_width(&self) -> u32 {
+        self.width.next_multiple_of(PANEL)
+    }
+
+    /// Matrices and queries of each on the fullest tile with queries in `q`.
+    pub fn on_tile(&self, rows: u32) -> (u32, u32) {
+        if rows > self.queries {
+            (rows / self.queries, self.queries)
+        } else {
+            (1, rows)
+        }
+    }
+}
+
+/// The memory that a product with `partials` needs for its result.
+pub fn result_memory(partials: ElementType) -> MemoryClass {
+    match partials {
+        ElementType::F16 => MemoryClass::Interleaved,
+        _ => MemoryClass::Any,
+    }
+}
+
+/// All plans of attention over `matrices` matrices, `unit` of which may want to stay together.
+pub fn attention(
+    machine: &Machine<'_>,
+    matrices: u32,
+    a: &Attention,
+    unit: u32,
+    softmax_kernel: &str,
+) -> Vec<Candidate> {
+    let f16 = ElementType::F16;
+    let mut out = Vec::new();
+    for spread in Spread::all(matrices, a.queries, unit, machine.tiles) {
+        for partials in partials(machine) {
+            let memory = result_memory(partials);
+            let q = spread.own(a.queries, a.depth, MemoryClass::Any);
+            let k = spread.shared(a.keys, a.depth, MemoryClass::Interleaved);
+            let v = spread.shared(a.keys, a.width, MemoryClass::Any);
+            let scores = spread.own(a.queries, a.keys, memory);
+            let turned = spread.shared(a.padded_width(), a.keys, MemoryClass::Interleaved);
+            let result = spread.own(a.queries, a.width, memory);
+            let (batches, rows) = a.on_tile(q.rows.block);
+            let storage = |l: &Layout| l.storage(f16);
+            let qk = Product {
+                batches,
+                rows,
+                k: a.depth,
+                columns: a.keys,
+                stored: a.keys,
+            };
+            let pv = Product {
+                batches,
+                rows,
+                k: a.keys,
+                columns: a.width,
+                stored: a.padded_width(),
+            };
+            let s = storage(&scores);
+            let softmax = super::local::row_words(batches * rows, a.keys, &s, &s).with([
+                ("scale", 0),
+                ("first_row", 0),
+                ("period", a.queries),
+                ("visible", a.keys),
+            ]);
+            let compute = [
+                (kernel(partials), qk.words(&storage(&q), &storage(&k), &s)),
+                (softmax_kernel.to_owned(), softmax),
+                (
+                    TRANSPOSE_KERNEL.to_owned(),
+                    transpose_words(batches, a.keys, a.width, &storage(&v), &storage(&turned)),
+                ),
+                (
+                    kernel(partials),
+                    pv.words(&s, &storage(&turned), &storage(&result)),
+                ),
+            ];
+            let cycles: Option<u64> = compute
+                .iter()
+                .map(|(kernel, words)| machine.cycles(kernel, words))
+                .sum();
+            let Some(compute_cycles) = cycles else {
+                continue;
+            };
+            let list = [&q, &k, &v, &scores, &scores, &turned, &result].map(|l| (l, f16));
+            out.push(Candidate {
+                bytes: bytes(&list) + accumulators(partials, rows),
+                plan: Plan {
+                    family: Family::Attention,
+                    grid_rows: spread.parts * spread.row_parts,
+                    grid_columns: 1,
+                    grid_k: 1,
+                    partials,
+                    operands: vec![q, k, v],
+                    compute_cycles,
+                    exchange_cycles: 0,
+                    candidates: 0,
+                },
+                result,
+            });
+        }
+    }
+    out
+}
+
+/// Bytes of the scratch of a product of `rows` rows.
+fn accumulators(partials: ElementType, rows: u32) -> u64 {
+    match partials {
+        ElementType::F16 => 0,
+        _ => u64::from(rows) * 32,
+    }
+}
+
+/// All plans of `[matrices, m, k] * [matrices, k, n]`, the right operand stored as `[n, k]` when
+/// `transposed`.
+pub fn product(
+    machine: &Machine<'_>,
+    matrices: u32,
+    [m, k, n]: [u32; 3],
+    transposed: bool,
+    unit: u32,
+) -> Vec<Candidate> {
+    let f16 = ElementType::F16;
+    let mut out = Vec::new();
+    let mut places: Vec<(Layout, Layout, Layout, Layout)> = Vec::new();
+    let memory = MemoryClass::Interleaved;
+    for partials in partials(machine) {
+        places.clear();
+        let result_memory = result_memory(partials);
+        for spread in Spread::all(matrices, m, unit, machine.tiles) {
+            let a = spread.own(m, k, MemoryClass::Any);
+            let turned = spread.shared(n.next_multiple_of(PANEL), k, memory);
+            let b = if transposed {
+                spread.shared(n, k, memory)
+            } else {
+                spread.shared(k, n, MemoryClass::Any)
+            };
+            places.push((a, b, turned, spread.own(m, n, result_memory)));
+        }
+        if matrices == 1 {
+            // One large product: columns are divided as well.
+            for group in blocks(n.div_ceil(PANEL), machine.tiles) {
+                let gn = n.div_ceil(PANEL).div_ceil(group);
+                if gn == 1 {
+                    continue;
+                }
+                for block in blocks(m, machine.tiles / gn) {
+                    let gm = m.div_ceil(block);
+                    let panels =
+                        |rows, columns, memory| grid(rows, columns, ElementOrder::Panels, memory);
+                    let rows = Split::even(m, gm, 1, gn);
+                    let a = panels(rows, Split::whole(k), MemoryClass::Any);
+                    let turned = |extent| {
+                        let rows = Split::even(extent, gn, PANEL, 1);
+                        copied(panels(rows, Split::whole(k), memory), gm, gn)
+                    };
+                    let b = if transposed {
+                        turned(n)
+                    } else {
+                        let columns = Split::even(n, gn, PANEL, 1);
+                        copied(panels(Split::whole(k), columns, MemoryClass::Any), gm, gn)
+                    };
+                    let result = panels(rows, Split::even(n, gn, PANEL, 1), result_memory);
+                    places.push((
+                        copied(a, gn, 1),
+                        b,
+                        turned(n.next_multiple_of(PANEL)),
+                        result,
+                    ));
+                }
+            }
+        }
+        for (a, b, turned, result) in places.drain(..) {
+            let (batches, rows) = if result.rows.block > m {
+                (result.rows.block / m, m)
+            } else {
+                (1, result.rows.block)
+            };
+            let columns = result.columns.block;
+            let right = if transposed { &b } else { &turned };
+            let call = Product {
+                batches,
+                rows,
+                k,
+                columns,
+                stored: right.rows.block / batches,
+            };
+            let storage = |l: &Layout| l.storage(f16);
+            let words = call.words(&storage(&a), &storage(right), &storage(&result));
+            let mut cycles = machine.cycles(&kernel(partials), &words);
+            let mut list = vec![(&a, f16), (&b, f16), (&result, f16)];
+            if !transposed {
+                let words = transpose_words(batches, k, columns, &storage(&b), &storage(&turned));
+                cycles = cycles.and_then(|c| Some(c + machine.cycles(TRANSPOSE_KERNEL, &words)?));
+                list.push((&turned, f16));
+            }
+            let Some(compute_cycles) = cycles else {
+                continue;
+            };
+            out.push(Candidate {
+                bytes: bytes(&list) + accumulators(partials, rows),
+                plan: Plan {
+                    family: Family::Gemm,
+                    grid_rows: result.rows.parts,
+                    grid_columns: result.columns.parts,
+                    grid_k: 1,
+                    partials,
+                    operands: vec![a, b],
+                    compute_cycles,
+                    exchange_cycles: 0,
+                    candidates: 0,
+                },
+                result,
+            });
+        }
+    }
+    out
+}

@@ -1,0 +1,348 @@
+//! Products with weights: `act(x * w + b)`.
+
+use super::{Candidate, Machine, Words, blocks, bytes, copied, grid, partials};
+use ipu_program::graph::Activation;
+use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
+use ipu_program::plan::{Family, Plan};
+use ipu_program::types::{ElementType, TensorType};
+
+/// Most rows for which the contraction is divided: with more, AMP work outweighs the loading of
+/// weights and every tile has rows enough.
+const MAX_SPLIT_ROWS: u32 = 128;
+
+/// The kernel that leaves f32 sums of a part of the contraction.
+pub const PARTIAL_KERNEL: &str = "gemm_f32_partial";
+
+/// The name of the matrix product kernel of a variant.
+pub fn kernel(partials: ElementType, bias: bool, activation: Activation) -> String {
+    let mut name = format!("gemm_{partials}");
+    if bias {
+        name.push_str("_bias");
+    }
+    if activation == Activation::Relu {
+        name.push_str("_relu");
+    }
+    name
+}
+
+/// The name of the kernel that adds partial sums and, with a bias, one more operand.
+pub fn reduce_kernel(addend: bool, activation: Activation) -> String {
+    let mut name = "reduce_partials_f16".to_owned();
+    if addend {
+        name.push_str("_add");
+    }
+    if activation == Activation::Relu {
+        name.push_str("_relu");
+    }
+    name
+}
+
+/// The word arguments of a matrix product of `rows` rows, `k` deep, to `columns` columns.
+pub fn words(rows: u32, k: u32, columns: u32, a: &ShardStorage, out: &ShardStorage) -> Words {
+    Words::rows(rows).with([
+        ("k_blocks", k.div_ceil(PANEL)),
+        ("groups", columns.div_ceil(PANEL)),
+        ("a_stride", a.panel_stride()),
+        ("out_stride", out.panel_stride()),
+    ])
+}
+
+/// The storage of partial sums that cross tiles, and the word arguments of their addition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reduction {
+    /// Type of the sums where they are computed: the rows of part 0, of part 1, and so on.
+    pub partial_type: TensorType,
+    /// Their layout, one part a tile.
+    pub partial: Layout,
+    /// Type of the sums where they are added: for each part of the result's columns, those
+    /// columns of part 0, of part 1, and so on.
+    pub staging_type: TensorType,
+    /// Their layout.
+    pub staging: Layout,
+}
+
+impl Reduction {
+    /// `parts` partial sums of a result of `m` rows and `n` columns, computed in column parts
+    /// `columns`, for a result in `result`.
+    pub fn new(parts: u32, m: u32, n: u32, columns: Split, result: &Layout) -> Self {
+        let padded = n.next_multiple_of(PANEL);
+        let block = result.columns.block.next_multiple_of(PANEL);
+        let width = parts * block;
+        let f32 = ElementType::F32;
+        let rows = Split {
+            parts,
+            block: m,
+            stride: u32::from(parts > 1),
+            unit: 1,
+            period: if parts > 1 { m } else { 0 },
+        };
+        let columns = if columns.parts == 1 {
+            Split::whole(padded)
+        } else {
+            columns
+        };
+        Reduction {
+            partial_type: TensorType::new([parts * m, padded], f32),
+            partial: grid(rows, columns, ElementOrder::Panels, MemoryClass::Any),
+            staging_type: TensorType::new([m, result.columns.parts * width], f32),
+            staging: Layout {
+                columns: Split {
+                    block: width,
+                    unit: if result.columns.parts == 1 { 1 } else { width },
+                    ..result.columns
+                },
+                memory: MemoryClass::Any,
+                ..result.clone()
+            },
+        }
+    }
+
+    /// Columns that a part has in the staging buffer of a tile.
+    pub fn block(&self, parts: u32) -> u32 {
+        self.staging.columns.block / parts
+    }
+
+    /// The word arguments of the addition on a tile with `columns` columns of the result.
+    pub fn words(&self, parts: u32, columns: u32, result: &Layout) -> Words {
+        let storage = self.staging.storage(ElementType::F32);
+        let rows = result.rows.block;
+        Words::atoms(rows * columns.div_ceil(PANEL) * PANEL / 4).with([
+            ("parts", parts),
+            (
+                "part_stride",
+                self.block(parts) / PANEL * storage.panel_stride(),
+            ),
+        ])
+    }
+}
+
+/// All plans of `act(x * w + b)` with x of `m` rows and `k` columns and w of `n` columns. Row
+/// parts are whole `units`, for each of the units given.
+pub fn linear(
+    machine: &Machine<'_>,
+    [m, k, n]: [u32; 3],
+    units: &[u32],
+    bias: bool,
+    act: Activation,
+) -> Vec<Candidate> {
+    let groups = n.div_ceil(PANEL);
+    let mut out = Vec::new();
+    for column_groups in blocks(groups, machine.tiles) {
+        let gn = groups.div_ceil(column_groups);
+        for &unit in units {
+            let pieces = m.div_ceil(unit);
+            for rows in blocks(pieces, machine.tiles / gn) {
+                let gm = pieces.div_ceil(rows);
+                let rows = Split::even(m, gm, unit, gn);
+                for partials in partials(machine) {
+                    out.extend(whole(machine, [m, k, n], rows, gn, partials, bias, act));
+                }
+            }
+        }
+        if m <= MAX_SPLIT_ROWS {
+            let k_blocks = k.div_ceil(PANEL);
+            for depth in blocks(k_blocks, machine.tiles / gn) {
+                let gk = k_blocks.div_ceil(depth);
+                if gk > 1 {
+                    out.extend(split(machine, [m, k, n], [gn, gk], bias, act));
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The plan in which every tile works through the whole contraction.
+fn whole(
+    machine: &Machine<'_>,
+    [m, k, n]: [u32; 3],
+    rows: Split,
+    gn: u32,
+    partials: ElementType,
+    bias: bool,
+    act: Activation,
+) -> Option<Candidate> {
+    let gm = rows.parts;
+    let columns = Split::even(n, gn, PANEL, 1);
+    let narrow = partials == ElementType::F16;
+    let panels = |columns, memory| grid(rows, columns, ElementOrder::Panels, memory);
+    let x = copied(panels(Split::whole(k), MemoryClass::Any), gn, 1);
+    let order = if narrow {
+        ElementOrder::Weights16
+    } else {
+        ElementOrder::Weights8
+    };
+    let w = grid(Split::whole(k), columns, order, MemoryClass::Interleaved);
+    let w = copied(w, gm, gn);
+    let b = Layout {
+        rows: Split::whole(1),
+        order: ElementOrder::Rows,
+        memory: MemoryClass::Any,
+        ..w.clone()
+    };
+    let memory = if narrow {
+        MemoryClass::Interleaved
+    } else {
+        MemoryClass::Any
+    };
+    let result = panels(columns, memory);
+    let f16 = ElementType::F16;
+    let mut bytes = bytes(&[(&x, f16), (&w, f16), (&result, f16)]);
+    if !narrow {
+        bytes += u64::from(rows.block) * 32;
+    }
+    let call = words(
+        rows.block.min(m),
+        k,
+        columns.block,
+        &x.storage(f16),
+        &result.storage(f16),
+    );
+    let compute_cycles = machine.cycles(&kernel(partials, bias, act), &call)?;
+    let mut operands = vec![x, w];
+    if bias {
+        operands.push(b);
+    }
+    Some(Candidate {
+        plan: Plan {
+            family: Family::Gemm,
+            grid_rows: gm,
+            grid_columns: gn,
+            grid_k: 1,
+            partials,
+            operands,
+            compute_cycles,
+            exchange_cycles: 0,
+            candidates: 0,
+        },
+        result,
+        bytes,
+    })
+}
+
+/// The plans in which `gk` tiles share the contraction of `gn` parts of the columns; their sums
+/// meet where the result is wanted: rows whole, or as many parts as there are.
+fn split(
+    machine: &Machine<'_>,
+    [m, k, n]: [u32; 3],
+    [gn, gk]: [u32; 2],
+    bias: bool,
+    act: Activation,
+) -> Vec<Candidate> {
+    let columns = Split::even(n, gn, PANEL, gk);
+    let depth = |stride| Split::even(k, gk, PANEL, stride);
+    let (f16, f32) = (ElementType::F16, ElementType::F32);
+    let panels = |rows, columns| grid(rows, columns, ElementOrder::Panels, MemoryClass::Any);
+    let x = copied(panels(Split::whole(m), depth(1)), gn, gk);
+    let w = grid(
+        depth(1),
+        columns,
+        ElementOrder::Weights8,
+        MemoryClass::Interleaved,
+    );
+    let groups = n.div_ceil(PANEL);
+    let mut out = Vec::new();
+    let mut tried = Vec::new();
+    for rows in [1, m.min(machine.tiles)] {
+        for parts in [1, gn, groups] {
+            let parts = parts.min(machine.tiles / rows);
+            if parts == 0 || tried.contains(&(rows, parts)) {
+                continue;
+            }
+            tried.push((rows, parts));
+            let result = panels(
+                Split::even(m, rows, 1, parts),
+                Split::even(n, parts, PANEL, 1),
+            );
+            let reduction = Reduction::new(gk, m, n, columns, &result);
+            let partial = &reduction.partial;
+            let product = words(
+                m,
+                depth(1).block,
+                columns.block,
+                &x.storage(f16),
+                &partial.storage(f32),
+            );
+            let sum = reduction.words(gk, result.columns.block, &result);
+            let cycles = machine
+                .cycles(PARTIAL_KERNEL, &product)
+                .and_then(|product| {
+                    Some(product + machine.cycles(&reduce_kernel(bias, act), &sum)?)
+                });
+            let Some(compute_cycles) = cycles else {
+                continue;
+            };
+            let mut operands = vec![x.clone(), w.clone()];
+            if bias {
+                operands.push(result.clone());
+            }
+            let received = reduction.staging.storage(f32).bytes();
+            let list = [
+                (&x, f16),
+                (&w, f16),
+                (partial, f32),
+                (&reduction.staging, f32),
+                (&result, f16),
+                (&result, f16),
+            ];
+            out.push(Candidate {
+                plan: Plan {
+                    family: Family::Gemm,
+                    grid_rows: 1,
+                    grid_columns: gn,
+                    grid_k: gk,
+                    partials: f32,
+                    operands,
+                    compute_cycles,
+                    exchange_cycles: machine.phase(u64::from(received / 4)),
+                    candidates: 0,
+                },
+                bytes: bytes(&list) + u64::from(m) * 32,
+                result,
+            });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::select_operators::plans::Partials;
+    use ipu_program::kernels::Kernels;
+    use ipu_program::types::Matrix;
+    use ipu_target::Target;
+
+    #[test]
+    fn candidates_stay_on_the_machine_and_cover_the_result() {
+        for tiles in [1u32, 8, 64, 1472] {
+            let machine = Machine {
+                target: Target::ipu21(),
+                kernels: Kernels::builtin(),
+                tiles,
+                partials: Partials::Any,
+            };
+            let list = linear(&machine, [37, 50, 100], &[1, 5], true, Activation::Relu);
+            assert!(
+                list.len() >= 3 || tiles == 1,
+                "{tiles} tiles: {} candidates",
+                list.len()
+            );
+            assert!(tiles == 1 || list.iter().any(|c| c.plan.grid_k > 1));
+            for c in list {
+                let layouts = c.plan.operands.iter().chain([&c.result]);
+                assert!(layouts.clone().all(|l| l.tile_end() <= tiles));
+                let covered: u32 = c
+                    .result
+                    .shards(Matrix {
+                        rows: 37,
+                        columns: 100,
+                    })
+                    .iter()
+                    .map(|s| s.rows.len() as u32 * s.columns.len() as u32)
+                    .sum();
+                assert_eq!(covered, 3700);
+            }
+        }
+    }
+}

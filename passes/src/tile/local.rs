@@ -1,0 +1,166 @@
+//! Operators on what a tile holds as supersteps.
+
+use super::{Builder, TileError, error};
+use crate::select_operators::plans::gemm::{Reduction, reduce_kernel};
+use crate::select_operators::plans::local::{
+    CLEAR_KERNEL, REDUCE_COLUMN_PARTIAL, clear_words, elementwise_kernel, flat_words,
+    reduce_column_kernel, reduce_column_words, reduce_row_kernel, reduce_row_words, row_kernel,
+    row_scalars, row_words, spoils_padding,
+};
+use ipu_program::graph::{Activation, Op, ReduceKind};
+use ipu_program::layout::{PANEL, Split};
+use ipu_program::plan::Plan;
+use ipu_program::types::ElementType;
+
+impl Builder<'_> {
+    /// An operator on equal layouts, element by element.
+    pub fn elementwise(&mut self, op: &Op, plan: &Plan) -> Result<(), TileError> {
+        let layout = self.result_layout(op)?;
+        let layouts = self.operand_layouts(op, plan)?;
+        let read = self.graph.ty(op.operands[0]).element;
+        let Some(kernel) = elementwise_kernel(&op.kind, read) else {
+            return Err(error(op, "no kernel for it"));
+        };
+        let ty = self.graph.ty(op.result).clone();
+        let operand = ipu_program::types::TensorType {
+            element: read,
+            ..ty.clone()
+        };
+        let mut named = Vec::new();
+        for ((&v, l), name) in op.operands.iter().zip(layouts).zip(["a", "b"]) {
+            named.push((name, Some(self.operand(op, v, l, operand.clone())?)));
+        }
+        let out = self.result(op, op.kind.name(), layout.clone());
+        let step = format!("{}.step", self.program.buffer(out).name);
+        named.push(("out", Some(out)));
+        let narrowest = if read == ty.element {
+            read
+        } else {
+            ElementType::F16
+        };
+        let words = flat_words(&layout.storage(narrowest), narrowest);
+        let shards = layout.shards(ty.matrix());
+        let tiles: Vec<_> = shards.iter().map(|s| (s.tile, words.clone())).collect();
+        self.compute(op, &step, &kernel, &named, tiles)?;
+        let columns = ty.matrix().columns;
+        let storage = layout.storage(ty.element);
+        if spoils_padding(&op.kind) && !columns.is_multiple_of(PANEL) {
+            let ends: Vec<_> = shards
+                .iter()
+                .filter(|s| !(s.columns.len() as u32).is_multiple_of(PANEL))
+                .map(|s| {
+                    let (rows, columns) = (s.rows.len() as u32, s.columns.len() as u32);
+                    (s.tile, clear_words(rows, columns, &storage))
+                })
+                .collect();
+            let step = format!("{}.padding", self.program.buffer(out).name);
+            self.compute(op, &step, CLEAR_KERNEL, &[("out", Some(out))], ends)?;
+        }
+        Ok(())
+    }
+
+    /// An operator on whole rows, with vectors as further operands.
+    pub fn rowwise(&mut self, op: &Op, plan: &Plan) -> Result<(), TileError> {
+        let layout = self.result_layout(op)?;
+        let layouts = self.operand_layouts(op, plan)?;
+        let Some(kernel) = row_kernel(&op.kind) else {
+            return Err(error(op, "no kernel for it"));
+        };
+        let mut named = Vec::new();
+        for ((&v, l), name) in op.operands.iter().zip(layouts).zip(["x", "scale", "bias"]) {
+            let ty = self.graph.ty(v).clone();
+            named.push((name, Some(self.operand(op, v, l, ty)?)));
+        }
+        let out = self.result(op, op.kind.name(), layout.clone());
+        let step = format!("{}.step", self.program.buffer(out).name);
+        named.push(("out", Some(out)));
+        let matrix = self.graph.ty(op.result).matrix();
+        let scalars = row_scalars(&op.kind, matrix.columns);
+        let (from, to) = (
+            layouts[0].storage(ElementType::F16),
+            layout.storage(ElementType::F16),
+        );
+        let tiles: Vec<_> = layout
+            .shards(matrix)
+            .into_iter()
+            .map(|s| {
+                let words = row_words(s.rows.len() as u32, matrix.columns, &from, &to);
+                (s.tile, words.with(scalars.iter().copied()))
+            })
+            .collect();
+        self.compute(op, &step, kernel, &named, tiles)
+    }
+
+    /// A reduction in normal form.
+    pub fn reduce(&mut self, op: &Op, plan: &Plan, kind: ReduceKind) -> Result<(), TileError> {
+        let layout = self.result_layout(op)?;
+        let &[ref lx] = self.operand_layouts(op, plan)? else {
+            return Err(error(op, "the plan has another number of operands"));
+        };
+        let ty = self.graph.ty(op.operands[0]).clone();
+        let x = self.operand(op, op.operands[0], lx, ty.clone())?;
+        let (f16, f32) = (ElementType::F16, ElementType::F32);
+        let from = lx.storage(f16);
+        let matrix = self.graph.ty(op.result).matrix();
+        match *ty.shape.as_slice() {
+            [_, n] => {
+                let to = layout.storage(f16);
+                let tiles: Vec<_> = layout
+                    .shards(matrix)
+                    .into_iter()
+                    .map(|s| {
+                        let rows = s.rows.len() as u32;
+                        (s.tile, reduce_row_words(kind, rows, n, &from, &to))
+                    })
+                    .collect();
+                let out = self.result(op, op.kind.name(), layout.clone());
+                let step = format!("{}.step", self.program.buffer(out).name);
+                let named = [("x", Some(x)), ("out", Some(out))];
+                self.compute(op, &step, &reduce_row_kernel(kind), &named, tiles)
+            }
+            [_, n, columns] if plan.grid_k > 1 => {
+                let reduction =
+                    Reduction::new(plan.grid_k, 1, columns, Split::whole(columns), &layout);
+                let to = reduction.partial.storage(f32);
+                let tiles: Vec<_> = lx
+                    .shards(ty.matrix())
+                    .into_iter()
+                    .map(|s| {
+                        let rows = s.rows.len() as u32;
+                        let words = reduce_column_words(kind, [1, rows, n], columns, &from, &to);
+                        (s.tile, words)
+                    })
+                    .collect();
+                let name = self.symbol(op.kind.name());
+                let partial = self.buffer(
+                    &format!("{name}.partial"),
+                    reduction.partial_type.clone(),
+                    reduction.partial.clone(),
+                    &op.location,
+                );
+                let named = [("x", Some(x)), ("out", Some(partial))];
+                let step = format!("{name}.step");
+                self.compute(op, &step, REDUCE_COLUMN_PARTIAL, &named, tiles)?;
+                let kernel = reduce_kernel(false, Activation::None);
+                self.add_partials(op, &name, &reduction, plan.grid_k, partial, None, &kernel)
+            }
+            [_, n, _] => {
+                let to = layout.storage(f16);
+                let tiles: Vec<_> = layout
+                    .shards(matrix)
+                    .into_iter()
+                    .map(|s| {
+                        let (groups, columns) = (s.rows.len() as u32, s.columns.len() as u32);
+                        let words = reduce_column_words(kind, [groups, n, n], columns, &from, &to);
+                        (s.tile, words)
+                    })
+                    .collect();
+                let out = self.result(op, op.kind.name(), layout.clone());
+                let step = format!("{}.step", self.program.buffer(out).name);
+                let named = [("x", Some(x)), ("out", Some(out))];
+                self.compute(op, &step, reduce_column_kernel(kind), &named, tiles)
+            }
+            _ => Err(error(op, "its operand is not in normal form")),
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! `ipu-tile`: plans to shards and supersteps.
+//!
+//! Every activation gets a buffer in the layout that its operator chose; an operand that must
+//! arrive in another layout gets a second buffer and an explicit rearrangement, one for all users
+//! of that layout. Parameters are bound once for each layout that somebody reads.
+
+mod local;
+mod products;
+
+use crate::select_operators::plans::{Words, same_places, spread};
+use crate::select_operators::views::{Viewed, Views, is_view};
+use ipu_program::graph::{Graph, Op, OpKind, ValueId};
+use ipu_program::kernels::{Access, Kernels};
+use ipu_program::layout::{ElementOrder, Layout, MemoryClass};
+use ipu_program::plan::{Family, Plan};
+use ipu_program::tile::{Binding, Buffer, BufferId, Compute, Source, Step, TileProgram, View};
+use ipu_program::types::TensorType;
+use ipu_program::view::Strided;
+use std::collections::BTreeMap;
+
+/// A graph that cannot be tiled: a pass before this one did not run, or the IR was edited.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("'{op}' cannot be tiled: {why}")]
+pub struct TileError {
+    /// Source location.
+    pub location: String,
+    /// Operation.
+    pub op: String,
+    /// Reason.
+    pub why: String,
+}
+
+struct Builder<'a> {
+    graph: &'a Graph,
+    kernels: &'a Kernels,
+    views: Views,
+    program: TileProgram,
+    /// Buffers of a value, by layout and storage type.
+    buffers: BTreeMap<ValueId, Vec<BufferId>>,
+    names: BTreeMap<String, u32>,
+}
+
+/// Builds the tile program of a graph with plans.
+///
+/// # Errors
+/// An operation has no plan, or one that does not suit it.
+pub fn tile(graph: &Graph, kernels: &Kernels) -> Result<TileProgram, TileError> {
+    let planned = graph
+        .ops
+        .iter()
+        .filter_map(|op| op.plan.as_ref())
+        .flat_map(|p| &p.operands);
+    let held = graph.values.iter().filter_map(|v| v.layout.as_ref());
+    let tiles = planned.chain(held).map(Layout::tile_end).max().unwrap_or(1);
+    let mut b = Builder {
+        graph,
+        kernels,
+        views: Views::of(graph),
+        program: TileProgram {
+            name: graph.name.clone(),
+            tiles,
+            ..TileProgram::default()
+        },
+        buffers: BTreeMap::new(),
+        names: BTreeMap::new(),
+    };
+    for (i, &input) in graph.inputs.iter().enumerate() {
+        let ty = graph.ty(input).clone();
+        let layout = graph
+            .value(input)
+            .layout
+            .clone()
+            .unwrap_or_else(|| spread(tiles, ty.matrix(), ElementOrder::Rows));
+        let id = b.buffer(&format!("arg{i}"), ty, layout, "");
+        b.buffers.entry(input).or_default().push(id);
+        b.program.bindings.push(Binding {
+            source: Source::Input(i as u32),
+            buffer: id,
+        });
+    }
+    for op in &graph.ops {
+        match (&op.kind, &op.plan) {
+            (OpKind::Parameter { .. } | OpKind::Constant { .. }, _) => {}
+            (_, _) if b.views.is_virtual(op.result) => {}
+            (kind, Some(p)) if p.family == Family::View => match kind {
+                OpKind::Concat { axis } => b.concat(op, *axis)?,
+                kind if is_view(kind) => b.store_view(op)?,
+                _ => return Err(unsuitable(op, p)),
+            },
+            (OpKind::Linear { activation }, Some(p)) if p.family == Family::Gemm => {
+                if p.grid_k > 1 {
+                    b.split_linear(op, p, *activation)?;
+                } else {
+                    b.linear(op, p, *activation)?;
+                }
+            }
+            (OpKind::Matmul { transpose_b, .. }, Some(p)) if p.family == Family::Gemm => {
+                b.product(op, p, *transpose_b)?;
+            }
+            (OpKind::Attention { scale, causal, .. }, Some(p)) if p.family == Family::Attention => {
+                b.attention(op, p, scale.get(), *causal)?;
+            }
+            (
+                OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. },
+                Some(p),
+            ) if p.family == Family::Rowwise => b.rowwise(op, p)?,
+            (OpKind::Reduce { kind, .. }, Some(p)) if p.family == Family::Reduce => {
+                b.reduce(op, p, *kind)?;
+            }
+            (OpKind::Binary(_) | OpKind::Unary(_) | OpKind::Cast, Some(p))
+                if p.family == Family::Elementwise =>
+            {
+                b.elementwise(op, p)?;
+            }
+            (_, Some(p)) => return Err(unsuitable(op, p)),
+            (_, None) => return Err(error(op, "it has no plan; run ipu-select-operators first")),
+        }
+    }
+    for (i, &output) in graph.outputs.iter().enumerate() {
+        b.output(i as u32, output)?;
+    }
+    Ok(b.program)
+}
+
+fn error(op: &Op, why: impl Into<String>) -> TileError {
+    TileError {
+        location: op.location.clone(),
+        op: format!("nn.{}", op.kind.name()),
+        why: why.into(),
+    }
+}
+
+fn unsuitable(op: &Op, plan: &Plan) -> TileError {
+    error(
+        op,
+        format!("the plan family '{}' is not for it", plan.family.name()),
+    )
+}
+
+impl Builder<'_> {
+    /// A symbol that is not in use: the name itself or with a number.
+    fn symbol(&mut self, name: &str) -> String {
+        let clean: String = name
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '.' || c == '_' {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .collect();
+        let mut symbol = clean.clone();
+        loop {
+            let n = self.names.entry(symbol.clone()).or_insert(0);
+            *n += 1;
+            if *n == 1 {
+                return symbol;
+            }
+            symbol = format!("{clean}_{}", *n - 1);
+        }
+    }
+
+    fn buffer(&mut self, name: &str, ty: TensorType, layout: Layout, location: &str) -> BufferId {
+        let name = self.symbol(name);
+        self.program.add_buffer(Buffer {
+            name,
+            ty,
+            layout,
+            align: 32,
+            tail: 0,
+            live: None,
+            address: None,
+            location: location.to_owned(),
+        })
+    }
+
+    /// The name of a value: its parameter, its argument, or the step that computes it.
+    fn value_name(&self, v: ValueId) -> String {
+        if let Some(i) = self.graph.inputs.iter().position(|&x| x == v) {
+            return format!("arg{i}");
+        }
+        match self.graph.definition(v).map(|op| &op.kind) {
+            Some(OpKind::Parameter { name }) => name.clone(),
+            Some(OpKind::Constant { .. }) => "constant".to_owned(),
+            _ => self
+                .buffers
+                .get(&v)
+                .and_then(|ids| ids.first())
+                .map_or_else(
+                    || "value".to_owned(),
+                    |id| self.program.buffer(*id).name.clone(),
+                ),
+        }
+    }
+
+    /// The buffer of operand `v` in the layout that `op` asks for, with `element` storage and the
+    /// shape `ty`; made, bound or rearranged when it does not exist yet.
+    fn operand(
+        &mut self,
+        op: &Op,
+        v: ValueId,
+        layout: &Layout,
+        ty: TensorType,
+    ) -> Result<BufferId, TileError> {
+        if let Some(id) = self.held(v, layout, &ty) {
+            return Ok(id);
+        }
+        let viewed = self.views.viewed(self.graph, v);
+        if let Some(id) = self.bound(&viewed, layout, &ty) {
+            self.buffers.entry(v).or_default().push(id);
+            return Ok(id);
+        }
+        let source = self.stored(op, viewed.base)?;
+        let base = self.value_name(v);
+        let id = self.buffer(
+            &format!("{base}.{}", layout.order.name()),
+            ty,
+            layout.clone(),
+            &op.location,
+        );
+        let view = self.view_to(&viewed, id);
+        self.rearrange(&format!("move.{base}"), source, id, view, &op.location);
+        self.buffers.entry(v).or_default().push(id);
+        Ok(id)
+    }
+
+    /// A buffer that has the value as wanted.
+    fn held(&mut self, v: ValueId, layout: &Layout, ty: &TensorType) -> Option<BufferId> {
+        let id = self.buffers.get(&v)?.iter().copied().find(|&id| {
+            let b = self.program.buffer(id);
+            same_places(&b.layout, layout) && b.ty == *ty && compatible(b.class(), layout.memory)
+        })?;
+        let held = &mut self.program.buffers[id.0 as usize].layout.memory;
+        if *held == MemoryClass::Any {
+            *held = layout.memory;
+        }
+        Some(id)
+    }
+
+    /// A new buffer that the host fills with a parameter or constant; `None` when the value is
+    /// something else or has to be brought into another order first.
+    fn bound(&mut self, viewed: &Viewed, layout: &Layout, ty: &TensorType) -> Option<BufferId> {
+        let op = self.graph.definition(viewed.base)?;
+        let known = self.graph.ty(viewed.base).clone();
+        if !viewed.strided.is_whole(known.elements()) {
+            return None;
+        }
+        // The host broadcasts and rounds. Another shape with the same matrix view is the same
+        // data; for a shape that differs more, the elements have to move.
+        let reshaped = known.elements() == ty.elements() && known.shape != ty.shape;
+        let ty = if reshaped && known.matrix() == ty.matrix() {
+            TensorType::new(known.shape.clone(), ty.element)
+        } else if reshaped && known.matrix().rows > 1 {
+            return None;
+        } else {
+            ty.clone()
+        };
+        let source = match &op.kind {
+            OpKind::Parameter { name } => Source::Parameter {
+                name: name.clone(),
+                ty: known,
+            },
+            OpKind::Constant { values } => Source::Constant {
+                ty: known,
+                values: values.clone(),
+            },
+            _ => return None,
+        };
+        let name = self.value_name(viewed.base);
+        let id = self.buffer(&name, ty, layout.clone(), &op.location);
+        self.program.bindings.push(Binding { source, buffer: id });
+        Some(id)
+    }
+
+    /// A buffer with a stored value in whatever layout.
+    fn stored(&mut self, op: &Op, base: ValueId) -> Result<BufferId, TileError> {
+        if let Some(&id) = self.buffers.get(&base).and_then(|ids| ids.first()) {
+            return Ok(id);
+        }
+        let ty = self.graph.ty(base).clone();
+        let layout = spread(self.program.tiles, ty.matrix(), ElementOrder::Rows);
+        let whole = Viewed {
+            base,
+            strided: Strided::whole(&ty.shape),
+        };
+        let id = self
+            .bound(&whole, &layout, &ty)
+            .ok_or_else(|| error(op, "an operand has no buffer"))?;
+        self.buffers.entry(base).or_default().push(id);
+        Ok(id)
+    }
+
+    /// How the elements of a value come to a buffer of its own; `None` for the same order and
+    /// shape.
+    fn view_to(&self, viewed: &Viewed, to: BufferId) -> Option<View> {
+        let base = self.graph.ty(viewed.base);
+        let same = viewed.strided.is_whole(base.elements());
+        (!same || base.matrix() != self.program.buffer(to).ty.matrix())
+            .then(|| viewed.strided.to_whole())
+    }
+
+    fn rearrange(
+        &mut self,
+        name: &str,
+        source: BufferId,
+        destination: BufferId,
+        view: Option<View>,
+        location: &str,
+    ) {
+        let name = self.symbol(name);
+        self.program.steps.push(Step::Rearrange {
+            name,
+            source,
+            destination,
+            view,
+            location: location.to_owned(),
+        });
+    }
+
+    /// Stores the result of a view operator.
+    fn store_view(&mut self, op: &Op) -> Result<(), TileError> {
+        let layout = self.result_layout(op)?;
+        let Some(viewed) = self.views.of_operator(self.graph, op) else {
+            return Err(error(op, "its operand has another shape than it expects"));
+        };
+        let source = self.stored(op, viewed.base)?;
+        let ty = self.graph.ty(op.result).clone();
+        let id = self.buffer(op.kind.name(), ty, layout, &op.location);
+        let view = self.view_to(&viewed, id);
+        let name = format!("{}.step", self.program.buffer(id).name);
+        self.rearrange(&name, source, id, view, &op.location);
+        self.buffers.entry(op.result).or_default().push(id);
+        Ok(())
+    }
+
+    /// Writes operands one after the other along an axis.
+    fn concat(&mut self, op: &Op, axis: u32) -> Result<(), TileError> {
+        let layout = self.result_layout(op)?;
+        let ty = self.graph.ty(op.result).clone();
+        let mut strides = vec![1u64; ty.shape.len()];
+        for i in (1..strides.len()).rev() {
+            strides[i - 1] = strides[i] * u64::from(ty.shape[i]);
+        }
+        let id = self.buffer(op.kind.name(), ty, layout, &op.location);
+        let name = format!("{}.step", self.program.buffer(id).name);
+        let mut offset = 0;
+        for &v in &op.operands {
+            let viewed = self.views.viewed(self.graph, v);
+            let source = self.stored(op, viewed.base)?;
+            let shape = self.graph.ty(v).shape.clone();
+            let (Some(&extent), Some(&stride)) =
+                (shape.get(axis as usize), strides.get(axis as usize))
+            else {
+                return Err(error(op, "its axis does not exist"));
+            };
+            let view = viewed.strided.to_part(&shape, offset, &strides);
+            let view = view.ok_or_else(|| error(op, "an operand has no strides"))?;
+            self.rearrange(&name, source, id, Some(view), &op.location);
+            offset += u64::from(extent) * stride;
+        }
+        self.buffers.entry(op.result).or_default().push(id);
+        Ok(())
+    }
+
+    /// A buffer for a result, known under the result's value.
+    fn result(&mut self, op: &Op, name: &str, layout: Layout) -> BufferId {
+        let ty = self.graph.ty(op.result).clone();
+        let id = self.buffer(name, ty, layout, &op.location);
+        self.buffers.entry(op.result).or_default().push(id);
+        id
+    }
+
+    /// The layouts that a plan gives to the operands of its operator.
+    fn operand_layouts<'p>(&self, op: &Op, plan: &'p Plan) -> Result<&'p [Layout], TileError> {
+        if plan.operands.len() != op.operands.len() || plan.operands.is_empty() {
+            return Err(error(op, "the plan has another number of operands"));
+        }
+        Ok(&plan.operands)
+    }
+
+    fn result_layout(&self, op: &Op) -> Result<Layout, TileError> {
+        self.graph.value(op.result).layout.clone().ok_or_else(|| {
+            error(
+                op,
+                "its result has no layout; run ipu-select-operators first",
+            )
+        })
+    }
+
+    fn compute(
+        &mut self,
+        op: &Op,
+        name: &str,
+        kernel_name: &str,
+        named: &[(&str, Option<BufferId>)],
+        tiles: impl IntoIterator<Item = (u32, Words)>,
+    ) -> Result<(), TileError> {
+        let Some(kernel) = self.kernels.get(kernel_name) else {
+            return Err(error(
+                op,
+                format!("kernel '{kernel_name}' is not in the registry"),
+            ));
+        };
+        let mut buffers = Vec::new();
+        for argument in &kernel.buffers {
+            let id = named
+                .iter()
+                .find(|n| n.0 == argument.name)
+                .and_then(|n| n.1);
+            let Some(id) = id else {
+                return Err(error(
+                    op,
+                    format!("kernel '{kernel_name}' needs buffer '{}'", argument.name),
+                ));
+            };
+            let buffer = &mut self.program.buffers[id.0 as usize];
+            buffer.tail = buffer.tail.max(argument.tail);
+            if argument.memory != MemoryClass::Any && argument.access != Access::Scratch {
+                buffer.layout.memory = argument.memory;
+            }
+            buffers.push(id);
+        }
+        let mut tiles = tiles
+            .into_iter()
+            .map(|(tile, words)| Ok((tile, words.of(&kernel.words)?)))
+            .collect::<Result<Vec<_>, String>>()
+            .map_err(|word| {
+                error(
+                    op,
+                    format!("kernel '{kernel_name}' takes a word '{word}' that it is not given"),
+                )
+            })?;
+        tiles.sort();
+        let name = self.symbol(name);
+        self.program.steps.push(Step::Compute(Compute {
+            name,
+            kernel: kernel_name.to_owned(),
+            buffers,
+            tiles: tiles.iter().map(|t| t.0).collect(),
+            words: tiles.into_iter().flat_map(|t| t.1).collect(),
+            location: op.location.clone(),
+        }));
+        Ok(())
+    }
+
+    /// Brings a result to its output buffer: row order, each element on one tile.
+    fn output(&mut self, index: u32, v: ValueId) -> Result<(), TileError> {
+        let ty = self.graph.ty(v).clone();
+        let op = self.graph.definition(v);
+        let location = op.map_or("", |op| &op.location).to_owned();
+        // What the host knows is bound once more: operands that hold it may have another order
+        // or another precision. A view has no buffer of its own.
+        let elsewhere = self.views.is_virtual(v) || op.is_some_and(|op| op.kind.is_host());
+        let held = self.buffers.get(&v).filter(|_| !elsewhere);
+        let held = held.and_then(|ids| ids.first()).copied();
+        // Results stay where they are; only their element order changes.
+        let layout = match held {
+            Some(id) => Layout {
+                order: ElementOrder::Rows,
+                memory: MemoryClass::Any,
+                ..self.program.buffer(id).layout.clone()
+            },
+            None => spread(self.program.tiles, ty.matrix(), ElementOrder::Rows),
+        };
+        let source = match (held, op) {
+            (Some(id), _) => id,
+            (None, Some(op)) => self.operand(op, v, &layout, ty.clone())?,
+            (None, None) => {
+                return Err(TileError {
+                    location,
+                    op: "func.return".into(),
+                    why: "an operand has no buffer".into(),
+                });
+            }
+        };
+        let id = self.buffer(&format!("result{index}"), ty, layout, &location);
+        self.rearrange(&format!("move.result{index}"), source, id, None, &location);
+        self.program.bindings.push(Binding {
+            source: Source::Output(index),
+            buffer: id,
+        });
+        Ok(())
+    }
+}
+
+/// Whether a buffer of class `held` can serve where `wanted` is asked for.
+fn compatible(held: MemoryClass, wanted: MemoryClass) -> bool {
+    held == wanted || held == MemoryClass::Any || wanted == MemoryClass::Any
+}

@@ -1,0 +1,486 @@
+//! Products with weights, products of batches and attention as supersteps.
+
+use super::{Builder, TileError, error};
+use crate::select_operators::plans::batched::{
+    self, Attention, Product, TRANSPOSE_KERNEL, result_memory, transpose_words,
+};
+use crate::select_operators::plans::gemm::{self, PARTIAL_KERNEL, Reduction};
+use crate::select_operators::plans::local::row_words;
+use crate::select_operators::softmax_kernel;
+use ipu_program::graph::{Activation, Op, ValueId};
+use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Shard, Split};
+use ipu_program::plan::Plan;
+use ipu_program::tile::{BufferId, View};
+use ipu_program::types::{ElementType, Matrix, TensorType};
+
+impl Builder<'_> {
+    /// A linear operator whose tiles work through the whole contraction.
+    pub fn linear(
+        &mut self,
+        op: &Op,
+        plan: &Plan,
+        activation: Activation,
+    ) -> Result<(), TileError> {
+        let layout = self.result_layout(op)?;
+        let &[ref lx, ref lw, ref lb @ ..] = self.operand_layouts(op, plan)? else {
+            return Err(error(op, "the plan has another number of operands"));
+        };
+        let kernel = gemm::kernel(plan.partials, !lb.is_empty(), activation);
+        let ty = |v: ValueId| self.graph.ty(v).clone();
+        let (tx, tw) = (ty(op.operands[0]), ty(op.operands[1]));
+        let x = self.operand(op, op.operands[0], lx, tx.clone())?;
+        let w = self.operand(op, op.operands[1], lw, tw)?;
+        let matrix = self.graph.ty(op.result).matrix();
+        // The bias enters the accumulators, in their precision.
+        let b = match lb.first() {
+            None => None,
+            Some(lb) => {
+                // One row, in the rank of the bias: that is what its data broadcasts to.
+                let rank = self.graph.ty(op.operands[2]).shape.len().max(1);
+                let mut shape = vec![1; rank];
+                if let Some(last) = shape.last_mut() {
+                    *last = matrix.columns;
+                }
+                let shape = TensorType::new(shape, plan.partials);
+                Some(self.operand(op, op.operands[2], lb, shape)?)
+            }
+        };
+        let name = self.weight_name(op);
+        let out = self.result(op, &name, layout.clone());
+        let acc = self.accumulators(op, &kernel, &name, &layout, layout.rows.block);
+        let k = tx.matrix().columns;
+        let (from, to) = (
+            lx.storage(ElementType::F16),
+            layout.storage(ElementType::F16),
+        );
+        let tiles = layout.shards(matrix).into_iter().map(|s| {
+            let (rows, columns) = (s.rows.len() as u32, s.columns.len() as u32);
+            (s.tile, gemm::words(rows, k, columns, &from, &to))
+        });
+        let named = [
+            ("a", Some(x)),
+            ("weights", Some(w)),
+            ("bias", b),
+            ("acc", acc),
+            ("out", Some(out)),
+        ];
+        let tiles: Vec<_> = tiles.collect();
+        self.compute(op, &format!("{name}.gemm"), &kernel, &named, tiles)
+    }
+
+    /// A linear operator whose contraction several tiles share.
+    pub fn split_linear(
+        &mut self,
+        op: &Op,
+        plan: &Plan,
+        activation: Activation,
+    ) -> Result<(), TileError> {
+        let result = self.result_layout(op)?;
+        let &[ref lx, ref lw, ref lb @ ..] = self.operand_layouts(op, plan)? else {
+            return Err(error(op, "the plan has another number of operands"));
+        };
+        let (tx, tw) = (
+            self.graph.ty(op.operands[0]).clone(),
+            self.graph.ty(op.operands[1]).clone(),
+        );
+        let x = self.operand(op, op.operands[0], lx, tx.clone())?;
+        let w = self.operand(op, op.operands[1], lw, tw)?;
+        let ty = self.graph.ty(op.result).clone();
+        let matrix = ty.matrix();
+        let b = match lb.first() {
+            None => None,
+            Some(lb) => Some(self.operand(op, op.operands[2], lb, ty)?),
+        };
+        let reduction = Reduction::new(
+            plan.grid_k,
+            matrix.rows,
+            matrix.columns,
+            lw.columns,
+            &result,
+        );
+        let name = self.weight_name(op);
+        let partial = self.buffer(
+            &format!("{name}.partial"),
+            reduction.partial_type.clone(),
+            reduction.partial.clone(),
+            &op.location,
+        );
+        let acc = self.accumulators(op, PARTIAL_KERNEL, &name, &reduction.partial, matrix.rows);
+        let depth = lx.columns;
+        let k = tx.matrix().columns;
+        let (from, to) = (
+            lx.storage(ElementType::F16),
+            reduction.partial.storage(ElementType::F32),
+        );
+        let mut tiles = Vec::new();
+        for part in 0..plan.grid_k {
+            let k = depth.range(part, k).len() as u32;
+            for column in 0..lw.columns.parts {
+                let columns = lw.columns.range(column, matrix.columns).len() as u32;
+                let tile = part * lw.rows.stride + column * lw.columns.stride;
+                tiles.push((tile, gemm::words(matrix.rows, k, columns, &from, &to)));
+            }
+        }
+        let named = [
+            ("a", Some(x)),
+            ("weights", Some(w)),
+            ("acc", acc),
+            ("out", Some(partial)),
+        ];
+        self.compute(op, &format!("{name}.gemm"), PARTIAL_KERNEL, &named, tiles)?;
+        let kernel = gemm::reduce_kernel(b.is_some(), activation);
+        self.add_partials(op, &name, &reduction, plan.grid_k, partial, b, &kernel)
+    }
+
+    /// Brings partial sums to where the result is and adds them.
+    #[allow(clippy::too_many_arguments)] // one decision each
+    pub fn add_partials(
+        &mut self,
+        op: &Op,
+        name: &str,
+        reduction: &Reduction,
+        parts: u32,
+        partial: BufferId,
+        addend: Option<BufferId>,
+        kernel: &str,
+    ) -> Result<(), TileError> {
+        let result = self.result_layout(op)?;
+        let matrix = self.graph.ty(op.result).matrix();
+        let staging = self.buffer(
+            &format!("{name}.parts"),
+            reduction.staging_type.clone(),
+            reduction.staging.clone(),
+            &op.location,
+        );
+        let padded = reduction.partial_type.matrix().columns;
+        let width = reduction.staging_type.matrix().columns;
+        let block = reduction.block(parts);
+        for column in 0..result.columns.parts {
+            let range = result.columns.range(column, padded);
+            if range.is_empty() {
+                continue;
+            }
+            let [rows, padded, width] = [matrix.rows, padded, width].map(u64::from);
+            let view = View {
+                shape: vec![parts, matrix.rows, range.len() as u32],
+                source_offset: range.start.into(),
+                source_strides: vec![rows * padded, padded, 1],
+                destination_offset: u64::from(column) * u64::from(parts * block),
+                destination_strides: vec![block.into(), width, 1],
+            };
+            let step = format!("move.{name}.partial");
+            self.rearrange(&step, partial, staging, Some(view), &op.location);
+        }
+        let out = self.result(op, name, result.clone());
+        let tiles: Vec<_> = result
+            .shards(matrix)
+            .into_iter()
+            .map(|s| {
+                (
+                    s.tile,
+                    reduction.words(parts, s.columns.len() as u32, &result),
+                )
+            })
+            .collect();
+        let named = [
+            ("partials", Some(staging)),
+            ("b", addend),
+            ("out", Some(out)),
+        ];
+        self.compute(op, &format!("{name}.reduce"), kernel, &named, tiles)
+    }
+
+    /// The scratch of a product of `rows` rows on the tiles of a layout: one pass of 8 f32
+    /// columns, two rows to a line of 16; `None` when the kernel needs none.
+    fn accumulators(
+        &mut self,
+        op: &Op,
+        kernel: &str,
+        name: &str,
+        layout: &Layout,
+        rows: u32,
+    ) -> Option<BufferId> {
+        self.kernels.get(kernel)?.buffer("acc")?;
+        let parts = layout.rows.parts * layout.columns.parts * layout.copies;
+        let lines = rows.div_ceil(2);
+        let scratch = Layout {
+            rows: Split::even(parts * lines, parts, lines, 1),
+            columns: Split::whole(16),
+            copies: 1,
+            copy_stride: 0,
+            first_tile: layout.first_tile,
+            order: ElementOrder::Rows,
+            memory: MemoryClass::Interleaved,
+        };
+        let ty = TensorType::new([parts * lines, 16], ElementType::F32);
+        Some(self.buffer(&format!("{name}.acc"), ty, scratch, &op.location))
+    }
+
+    /// A readable name for a linear step: its weight's key without the last component.
+    fn weight_name(&mut self, op: &Op) -> String {
+        let key = self.value_name(op.operands[1]);
+        key.strip_suffix(".weight")
+            .filter(|s| !s.is_empty())
+            .unwrap_or("linear")
+            .to_owned()
+    }
+
+    /// A product of two batches of matrices.
+    pub fn product(&mut self, op: &Op, plan: &Plan, transposed: bool) -> Result<(), TileError> {
+        let result = self.result_layout(op)?;
+        let &[ref la, ref lb] = self.operand_layouts(op, plan)? else {
+            return Err(error(op, "the plan has another number of operands"));
+        };
+        let (ta, tb) = (
+            self.graph.ty(op.operands[0]).clone(),
+            self.graph.ty(op.operands[1]).clone(),
+        );
+        let ([.., m, k], [.., rows, columns]) = (ta.shape.as_slice(), tb.shape.as_slice()) else {
+            return Err(error(op, "its operands are not matrices"));
+        };
+        let (m, k) = (*m, *k);
+        let n = if transposed { *rows } else { *columns };
+        let matrices = ta.matrix().rows / m;
+        let a = self.operand(op, op.operands[0], la, ta.clone())?;
+        let b = self.operand(op, op.operands[1], lb, tb.clone())?;
+        let name = "matmul";
+        let (weights, lw) = if transposed {
+            (b, lb.clone())
+        } else {
+            self.turned(op, name, b, [matrices, k, n], lb)?
+        };
+        let stored = if transposed {
+            n
+        } else {
+            n.next_multiple_of(PANEL)
+        };
+        let f16 = ElementType::F16;
+        let (from, right, to) = (la.storage(f16), lw.storage(f16), result.storage(f16));
+        let tiles: Vec<_> = result
+            .shards(self.graph.ty(op.result).matrix())
+            .into_iter()
+            .map(|s| {
+                let (batches, rows) = matrices_on_tile(&s, m);
+                let call = Product {
+                    batches,
+                    rows,
+                    k,
+                    columns: s.columns.len() as u32,
+                    stored,
+                };
+                (s.tile, call.words(&from, &right, &to))
+            })
+            .collect();
+        let out = self.result(op, name, result.clone());
+        let name = self.program.buffer(out).name.clone();
+        let kernel = batched::kernel(plan.partials);
+        let acc = self.accumulators(op, &kernel, &name, &result, result.rows.block.min(m));
+        let named = [
+            ("a", Some(a)),
+            ("weights", Some(weights)),
+            ("acc", acc),
+            ("out", Some(out)),
+        ];
+        self.compute(op, &format!("{name}.gemm"), &kernel, &named, tiles)
+    }
+
+    /// The transposes of the `[matrices, rows, columns]` matrices that each tile has in `source`,
+    /// padded to whole blocks.
+    fn turned(
+        &mut self,
+        op: &Op,
+        name: &str,
+        source: BufferId,
+        [matrices, rows, columns]: [u32; 3],
+        from: &Layout,
+    ) -> Result<(BufferId, Layout), TileError> {
+        let padded = columns.next_multiple_of(PANEL);
+        // The same division: whole matrices, or the columns of one.
+        let turned_rows = if from.columns.parts > 1 {
+            Split::even(padded, from.columns.parts, PANEL, from.columns.stride)
+        } else {
+            let scale = |n: u32| n / rows * padded;
+            Split {
+                block: scale(from.rows.block),
+                unit: if from.rows.parts == 1 {
+                    1
+                } else {
+                    scale(from.rows.unit.max(rows))
+                },
+                period: scale(from.rows.period),
+                ..from.rows
+            }
+        };
+        let layout = Layout {
+            rows: turned_rows,
+            columns: Split::whole(rows),
+            memory: MemoryClass::Interleaved,
+            ..from.clone()
+        };
+        let ty = TensorType::new([matrices * padded, rows], ElementType::F16);
+        let id = self.buffer(
+            &format!("{name}.transposed"),
+            ty,
+            layout.clone(),
+            &op.location,
+        );
+        let (s, d) = (
+            from.storage(ElementType::F16),
+            layout.storage(ElementType::F16),
+        );
+        let matrix = Matrix {
+            rows: matrices * rows,
+            columns,
+        };
+        let tiles: Vec<_> = from
+            .shards(matrix)
+            .into_iter()
+            .map(|shard| {
+                let batches = shard.rows.len() as u32 / rows;
+                let columns = shard.columns.len() as u32;
+                (shard.tile, transpose_words(batches, rows, columns, &s, &d))
+            })
+            .collect();
+        let named = [("src", Some(source)), ("dst", Some(id))];
+        let step = format!("{name}.transpose");
+        self.compute(op, &step, TRANSPOSE_KERNEL, &named, tiles)?;
+        Ok((id, layout))
+    }
+
+    /// Attention with one head a matrix: scores, softmax, transposed values, their product.
+    pub fn attention(
+        &mut self,
+        op: &Op,
+        plan: &Plan,
+        scale: f32,
+        causal: bool,
+    ) -> Result<(), TileError> {
+        let result = self.result_layout(op)?;
+        let &[ref lq, ref lk, ref lv] = self.operand_layouts(op, plan)? else {
+            return Err(error(op, "the plan has another number of operands"));
+        };
+        let types: Vec<TensorType> = op
+            .operands
+            .iter()
+            .map(|&v| self.graph.ty(v).clone())
+            .collect();
+        let shapes: Vec<&[u32]> = types.iter().map(|t| t.shape.as_slice()).collect();
+        let &[&[n, queries, depth], &[_, keys, _], &[_, _, width]] = shapes.as_slice() else {
+            return Err(error(op, "its operands do not have rank 3"));
+        };
+        let a = Attention {
+            queries,
+            keys,
+            depth,
+            width,
+        };
+        let q = self.operand(op, op.operands[0], lq, types[0].clone())?;
+        let k = self.operand(op, op.operands[1], lk, types[1].clone())?;
+        let v = self.operand(op, op.operands[2], lv, types[2].clone())?;
+        let memory = result_memory(plan.partials);
+        let f16 = ElementType::F16;
+        let name = self.symbol("attention");
+        let square = |columns| TensorType::new([n * queries, columns], f16);
+        let wide = Layout {
+            columns: Split::whole(keys),
+            memory,
+            ..lq.clone()
+        };
+        let scores = self.buffer(
+            &format!("{name}.scores"),
+            square(keys),
+            wide.clone(),
+            &op.location,
+        );
+        let shares = self.buffer(
+            &format!("{name}.shares"),
+            square(keys),
+            Layout {
+                memory: MemoryClass::Any,
+                ..wide.clone()
+            },
+            &op.location,
+        );
+        let shards = lq.shards(Matrix {
+            rows: n * queries,
+            columns: depth,
+        });
+        let storage = |l: &Layout| l.storage(f16);
+        let kernel = batched::kernel(plan.partials);
+        let acc = self.accumulators(op, &kernel, &name, lq, lq.rows.block.min(queries));
+        let products = |product: Product, left: &Layout, right: &Layout, out: &Layout| {
+            let (left, right, out) = (storage(left), storage(right), storage(out));
+            let calls: Vec<_> = shards
+                .iter()
+                .map(|s| {
+                    let (batches, rows) = matrices_on_tile(s, queries);
+                    let call = Product {
+                        batches,
+                        rows,
+                        ..product
+                    };
+                    (s.tile, call.words(&left, &right, &out))
+                })
+                .collect();
+            calls
+        };
+        let score = Product {
+            batches: 1,
+            rows: queries,
+            k: depth,
+            columns: keys,
+            stored: keys,
+        };
+        let named = [
+            ("a", Some(q)),
+            ("weights", Some(k)),
+            ("acc", acc),
+            ("out", Some(scores)),
+        ];
+        let calls = products(score, lq, lk, &wide);
+        self.compute(op, &format!("{name}.scores"), &kernel, &named, calls)?;
+        let s = storage(&wide);
+        let calls: Vec<_> = shards
+            .iter()
+            .map(|shard| {
+                let words = row_words(shard.rows.len() as u32, keys, &s, &s).with([
+                    ("scale", scale.to_bits()),
+                    ("first_row", shard.rows.start % queries),
+                    ("period", queries),
+                    ("visible", (keys + 1).saturating_sub(queries)),
+                ]);
+                (shard.tile, words)
+            })
+            .collect();
+        let named = [("x", Some(scores)), ("out", Some(shares))];
+        let step = format!("{name}.softmax");
+        self.compute(op, &step, softmax_kernel(causal), &named, calls)?;
+        let (turned, lt) = self.turned(op, &name, v, [n, keys, width], lv)?;
+        let out = self.result(op, &name, result.clone());
+        let value = Product {
+            batches: 1,
+            rows: queries,
+            k: keys,
+            columns: width,
+            stored: a.padded_width(),
+        };
+        let named = [
+            ("a", Some(shares)),
+            ("weights", Some(turned)),
+            ("acc", acc),
+            ("out", Some(out)),
+        ];
+        let calls = products(value, &wide, &lt, &result);
+        self.compute(op, &format!("{name}.values"), &kernel, &named, calls)
+    }
+}
+
+/// Matrices of `rows` rows in a shard, and the rows of each: whole matrices or a part of one.
+fn matrices_on_tile(shard: &Shard, rows: u32) -> (u32, u32) {
+    let own = shard.rows.len() as u32;
+    if own > rows {
+        (own / rows, rows)
+    } else {
+        (1, own)
+    }
+}
