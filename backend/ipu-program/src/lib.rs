@@ -13,6 +13,7 @@
 
 pub mod graph;
 pub mod kernels;
+mod law;
 pub mod layout;
 pub mod plan;
 pub mod tile;
