@@ -69,10 +69,27 @@ pub enum Meaning {
     /// Copies blocks of 32 bytes: for each panel and row, from
     /// `src + src_offset + panel * src_panel + row * src_row` to the same in `dst`.
     CopyBlocks,
+    /// Values move, or zeros take their place.
+    Move(Move),
     /// `out = a op b` on f16 atoms (8 bytes).
     Binary(Binary),
     /// `out = max(a, 0)` on f16 atoms (8 bytes).
     Relu,
+}
+
+/// Movement of values that are not changed. The buffers and words are described in `device/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Move {
+    /// Clears atoms of 8 bytes.
+    FillZero,
+    /// Clears the columns from `first` on of a panel of f16.
+    ZeroColumns,
+    /// Copies the runs of a table, see [`crate::runs`].
+    CopyRuns,
+    /// Puts words together from pairs of f16 elements that a table names.
+    Gather,
+    /// Transposes matrices of f16, rows rounded up to 16 with zeros.
+    Transpose,
 }
 
 /// Elementwise kinds that kernels exist for, in the registry's spelling.

@@ -16,5 +16,6 @@ pub mod kernels;
 mod law;
 pub mod layout;
 pub mod plan;
+pub mod runs;
 pub mod tile;
 pub mod types;
