@@ -66,6 +66,24 @@ pub enum Meaning {
         /// Whether relu is applied.
         relu: bool,
     },
+    /// `out = a * weights` in f32, with f32 partial sums and the weights in their order: the sums
+    /// over a part of K. A row of a panel of out is 64 bytes.
+    GemmPartial,
+    /// `out[b] = a[b] * weights[b]` for each element b of a batch, partial sums as for `Gemm`. The
+    /// weights are blocks of 16 columns of 16 of K, K fastest: `w_block` bytes from block to block
+    /// of K, `w_group` from a group of 16 columns to the next.
+    BatchedGemm {
+        /// Element type of partial sums.
+        partials: ElementType,
+    },
+    /// `out = act(f16(sum of the parts of partials [+ b [+ c]]))`, flat, the sum from +0 on in
+    /// that order, in f32.
+    ReducePartials {
+        /// How many of b and c there are.
+        addends: u32,
+        /// Whether relu is applied.
+        relu: bool,
+    },
     /// Copies blocks of 32 bytes: for each panel and row, from
     /// `src + src_offset + panel * src_panel + row * src_row` to the same in `dst`.
     CopyBlocks,

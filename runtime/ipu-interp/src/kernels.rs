@@ -1,13 +1,14 @@
 //! What a kernel call does to the buffers of one tile, at storage precision.
 
+mod gemm;
 mod movement;
 
+use self::gemm::Product;
 use crate::host::load;
-use crate::numerics::{amp_step, max, min, narrow};
+use crate::numerics::{max, min, narrow};
 use crate::tile::{Memory, TileError};
 use ipu_program::graph::BinaryKind;
 use ipu_program::kernels::{Kernel, Meaning};
-use ipu_program::layout::PANEL;
 use ipu_program::tile::BufferId;
 use ipu_program::types::ElementType;
 use ipu_target::Target;
@@ -34,7 +35,28 @@ impl Call<'_> {
                 partials,
                 bias,
                 relu,
-            } => self.gemm(memory, partials, bias, relu),
+            } => self.gemm(
+                memory,
+                &Product {
+                    partials,
+                    out: ElementType::F16,
+                    bias,
+                    relu,
+                },
+            ),
+            Meaning::GemmPartial => self.gemm(
+                memory,
+                &Product {
+                    partials: ElementType::F32,
+                    out: ElementType::F32,
+                    bias: false,
+                    relu: false,
+                },
+            ),
+            Meaning::BatchedGemm { partials } => self.batched_gemm(memory, partials),
+            Meaning::ReducePartials { addends, relu } => {
+                self.reduce_partials(memory, addends, relu)
+            }
             Meaning::CopyBlocks => self.copy_blocks(memory),
             Meaning::Move(kind) => self.movement(memory, kind),
             Meaning::Binary(kind) => {
@@ -59,73 +81,6 @@ impl Call<'_> {
                 self.write_halves(memory, "out", 0, a.into_iter().map(|a| max(a, 0.0)))
             }
         }
-    }
-
-    fn gemm(
-        &self,
-        memory: &mut Memory<'_>,
-        partials: ElementType,
-        bias: bool,
-        relu: bool,
-    ) -> Result<(), TileError> {
-        let rows = self.total("rows")?;
-        let k_blocks = self.word("k_blocks")?;
-        let panels = self.word("groups")?;
-        let (a_stride, out_stride) = (self.word("a_stride")?, self.word("out_stride")?);
-        if rows == 0 || panels == 0 {
-            return Ok(());
-        }
-        // Columns of a group of the weights: one set of the AMP for f32 partial sums, both for f16.
-        let group = match partials {
-            ElementType::F32 => u64::from(PANEL) / 2,
-            ElementType::F16 => u64::from(PANEL),
-        };
-        let panel = u64::from(PANEL);
-        let depth = k_blocks * panel;
-        // Every result has its own place: this bounds the work before it starts.
-        self.read(memory, "out", 0, (rows * BLOCK).saturating_mul(panels))?;
-        let bytes = depth.saturating_mul(panels).saturating_mul(panel * HALF);
-        let weights = self.halves(memory, "weights", 0, bytes)?;
-        let start = match bias {
-            true => {
-                let bytes = u64::from(partials.bytes());
-                let data = self.read(memory, "bias", 0, panels * panel * bytes)?;
-                data.chunks(bytes as usize)
-                    .map(|e| load(e, partials))
-                    .collect()
-            }
-            false => vec![0f32; (panels * panel) as usize],
-        };
-        let mut results = Vec::new();
-        for row in 0..rows {
-            let mut a = Vec::with_capacity(depth as usize);
-            for block in 0..k_blocks {
-                a.extend(self.halves(memory, "a", block * a_stride + row * BLOCK, BLOCK)?);
-            }
-            let (a_steps, _) = a.as_chunks::<4>();
-            for (column, &first) in start.iter().enumerate() {
-                let column = column as u64;
-                let mut acc = first;
-                for block in 0..k_blocks {
-                    // K runs fastest within a column of a block.
-                    let at = ((column / group * k_blocks + block) * group + column % group) * panel;
-                    let (w_steps, _) = weights[at as usize..][..PANEL as usize].as_chunks::<4>();
-                    for (x, w) in a_steps[block as usize * 4..][..4].iter().zip(w_steps) {
-                        acc = amp_step(acc, x, w);
-                    }
-                    if partials == ElementType::F16 {
-                        acc = narrow(acc).to_f32();
-                    }
-                }
-                results.push(if relu { max(acc, 0.0) } else { acc });
-            }
-        }
-        for (i, values) in results.chunks(PANEL as usize).enumerate() {
-            let (row, panel) = (i as u64 / panels, i as u64 % panels);
-            let at = panel * out_stride + row * BLOCK;
-            self.write_halves(memory, "out", at, values.iter().copied())?;
-        }
-        Ok(())
     }
 
     fn copy_blocks(&self, memory: &mut Memory<'_>) -> Result<(), TileError> {
@@ -214,7 +169,21 @@ impl Call<'_> {
         offset: u64,
         values: impl Iterator<Item = f32>,
     ) -> Result<(), TileError> {
-        let bytes: Vec<u8> = values.flat_map(|v| narrow(v).to_le_bytes()).collect();
+        self.write_values(memory, name, offset, values, ElementType::F16)
+    }
+
+    fn write_values(
+        &self,
+        memory: &mut Memory<'_>,
+        name: &str,
+        offset: u64,
+        values: impl Iterator<Item = f32>,
+        element: ElementType,
+    ) -> Result<(), TileError> {
+        let bytes: Vec<u8> = match element {
+            ElementType::F16 => values.flat_map(|v| narrow(v).to_le_bytes()).collect(),
+            ElementType::F32 => values.flat_map(f32::to_le_bytes).collect(),
+        };
         memory.write(self.step, self.buffer(name)?, self.tile, offset, &bytes)
     }
 }

@@ -46,6 +46,10 @@ const SOURCES: &[(&str, &str)] = &[
         "elementwise.S",
         include_str!("../../../../device/elementwise.S"),
     ),
+    (
+        "reduce_partials.S",
+        include_str!("../../../../device/reduce_partials.S"),
+    ),
 ];
 
 /// Start code and kernels at their addresses.

@@ -1,0 +1,212 @@
+//! The matrix products of the AMP, and the sum of their partial results.
+
+use super::{BLOCK, Call, HALF};
+use crate::host::load;
+use crate::numerics::{amp_step, max, narrow};
+use crate::tile::{Memory, TileError};
+use ipu_program::layout::PANEL;
+use ipu_program::types::ElementType;
+
+const FLOAT: u64 = 4;
+/// Bytes of a block of 16 columns of 16 of K.
+const WEIGHTS: u64 = 512;
+
+/// What a product does besides multiplying.
+pub(super) struct Product {
+    /// Element type of partial sums.
+    pub partials: ElementType,
+    /// Element type of the result.
+    pub out: ElementType,
+    /// Whether partial sums start from a bias.
+    pub bias: bool,
+    /// Whether relu is applied.
+    pub relu: bool,
+}
+
+impl Product {
+    /// Adds to a partial sum the products with one column, given a block of 16 of K at a time.
+    fn column<'w>(&self, start: f32, a: &[f32], blocks: impl Iterator<Item = &'w [f32]>) -> f32 {
+        let mut acc = start;
+        for (a, w) in a.chunks(PANEL as usize).zip(blocks) {
+            for (a, w) in a.as_chunks::<4>().0.iter().zip(w.as_chunks::<4>().0) {
+                acc = amp_step(acc, a, w);
+            }
+            if self.partials == ElementType::F16 {
+                acc = narrow(acc).to_f32();
+            }
+        }
+        if self.relu { max(acc, 0.0) } else { acc }
+    }
+}
+
+impl Call<'_> {
+    /// A product with weights in order.
+    pub(super) fn gemm(&self, memory: &mut Memory<'_>, product: &Product) -> Result<(), TileError> {
+        let rows = self.total("rows")?;
+        let k_blocks = self.word("k_blocks")?;
+        let panels = self.word("groups")?;
+        let (a_stride, out_stride) = (self.word("a_stride")?, self.word("out_stride")?);
+        if rows == 0 || panels == 0 {
+            return Ok(());
+        }
+        // Columns of a group of the weights: one set of the AMP for f32 partial sums, both for f16.
+        let group = match product.partials {
+            ElementType::F32 => u64::from(PANEL) / 2,
+            ElementType::F16 => u64::from(PANEL),
+        };
+        let panel = u64::from(PANEL);
+        let out_row = panel * u64::from(product.out.bytes());
+        let depth = k_blocks * panel;
+        // Every result has its own place: this bounds the work before it starts.
+        self.read(memory, "out", 0, (rows * out_row).saturating_mul(panels))?;
+        let bytes = depth.saturating_mul(panels).saturating_mul(panel * HALF);
+        let weights = self.halves(memory, "weights", 0, bytes)?;
+        let start = match product.bias {
+            true => {
+                let bytes = u64::from(product.partials.bytes());
+                let data = self.read(memory, "bias", 0, panels * panel * bytes)?;
+                data.chunks(bytes as usize)
+                    .map(|e| load(e, product.partials))
+                    .collect()
+            }
+            false => vec![0f32; (panels * panel) as usize],
+        };
+        let mut results = Vec::new();
+        for row in 0..rows {
+            let a = self.row(memory, row * BLOCK, k_blocks, a_stride)?;
+            for (column, &first) in start.iter().enumerate() {
+                let column = column as u64;
+                // K runs fastest within a column of a block.
+                let blocks = (0..k_blocks).map(|block| {
+                    let at = ((column / group * k_blocks + block) * group + column % group) * panel;
+                    &weights[at as usize..][..PANEL as usize]
+                });
+                results.push(product.column(first, &a, blocks));
+            }
+        }
+        for (i, values) in results.chunks(PANEL as usize).enumerate() {
+            let (row, panel) = (i as u64 / panels, i as u64 % panels);
+            let at = panel * out_stride + row * out_row;
+            self.write_values(memory, "out", at, values.iter().copied(), product.out)?;
+        }
+        Ok(())
+    }
+
+    /// A product for each element of a batch.
+    pub(super) fn batched_gemm(
+        &self,
+        memory: &mut Memory<'_>,
+        partials: ElementType,
+    ) -> Result<(), TileError> {
+        let product = Product {
+            partials,
+            out: ElementType::F16,
+            bias: false,
+            relu: false,
+        };
+        let rows = self.total("rows")?;
+        let word = |name: &str| self.word(name);
+        let (batches, groups, k_blocks) = (word("batches")?, word("groups")?, word("k_blocks")?);
+        if rows == 0 || groups == 0 || batches == 0 {
+            return Ok(());
+        }
+        // Every result has its own place: this bounds the work before it starts.
+        let bytes = (rows * BLOCK).saturating_mul(groups);
+        self.read(memory, "out", 0, bytes.saturating_mul(batches))?;
+        let mut results = Vec::new();
+        for batch in 0..batches {
+            let mut a = Vec::new();
+            for row in 0..rows {
+                let at = batch * word("a_batch")? + row * BLOCK;
+                a.push(self.row(memory, at, k_blocks, word("a_stride")?)?);
+            }
+            for group in 0..groups {
+                let mut weights = Vec::new();
+                for block in 0..k_blocks {
+                    let at = batch * word("w_batch")?
+                        + group * word("w_group")?
+                        + block * word("w_block")?;
+                    weights.extend(self.weights(memory, at)?);
+                }
+                let at = batch * word("out_batch")? + group * word("out_stride")?;
+                for (row, a) in a.iter().enumerate() {
+                    let values: Vec<f32> = (0..PANEL as usize)
+                        .map(|column| {
+                            let blocks = weights.chunks((PANEL * PANEL) as usize);
+                            let columns =
+                                blocks.map(|b| &b[column * PANEL as usize..][..PANEL as usize]);
+                            product.column(0.0, a, columns)
+                        })
+                        .collect();
+                    results.push((at + row as u64 * BLOCK, values));
+                }
+            }
+        }
+        for (at, values) in results {
+            self.write_halves(memory, "out", at, values.into_iter())?;
+        }
+        Ok(())
+    }
+
+    /// Sums partial results and addends.
+    pub(super) fn reduce_partials(
+        &self,
+        memory: &mut Memory<'_>,
+        addends: u32,
+        relu: bool,
+    ) -> Result<(), TileError> {
+        // An atom is 4 elements, 8 bytes in f16.
+        let elements = self.total("atoms")? * 4;
+        let stride = self.word("part_stride")?;
+        let mut sums = vec![0f32; self.read(memory, "out", 0, elements * HALF)?.len() / 2];
+        for part in 0..self.word("parts")? {
+            let data = self.read(memory, "partials", part * stride, elements * FLOAT)?;
+            for (sum, e) in sums.iter_mut().zip(data.chunks(FLOAT as usize)) {
+                *sum += load(e, ElementType::F32);
+            }
+        }
+        for &name in ["b", "c"].iter().take(addends as usize) {
+            let data = self.halves(memory, name, 0, elements * HALF)?;
+            sums.iter_mut().zip(data).for_each(|(sum, e)| *sum += e);
+        }
+        let out = sums
+            .into_iter()
+            .map(|sum| if relu { max(sum, 0.0) } else { sum });
+        self.write_halves(memory, "out", 0, out)
+    }
+
+    /// A row of a over all of K, from its first panel on.
+    fn row(
+        &self,
+        memory: &Memory<'_>,
+        at: u64,
+        k_blocks: u64,
+        stride: u64,
+    ) -> Result<Vec<f32>, TileError> {
+        let mut row = Vec::new();
+        for block in 0..k_blocks {
+            row.extend(self.halves(memory, "a", at + block * stride, BLOCK)?);
+        }
+        Ok(row)
+    }
+
+    /// A block of weights. The last ones may reach beyond the buffer by what the registry calls
+    /// its tail: columns that nobody looks at, here NaN.
+    fn weights(&self, memory: &Memory<'_>, at: u64) -> Result<Vec<f32>, TileError> {
+        let tail = self
+            .kernel
+            .buffer("weights")
+            .and_then(|i| self.kernel.buffers.get(i))
+            .map_or(0, |b| u64::from(b.tail));
+        let columns = u64::from(PANEL);
+        let within = (0..columns)
+            .rev()
+            .map(|c| (c + 1) * BLOCK)
+            .find(|&bytes| self.read(memory, "weights", at, bytes).is_ok())
+            .filter(|bytes| WEIGHTS - bytes <= tail)
+            .unwrap_or(WEIGHTS);
+        let mut block = self.halves(memory, "weights", at, within)?;
+        block.resize((WEIGHTS / HALF) as usize, f32::NAN);
+        Ok(block)
+    }
+}

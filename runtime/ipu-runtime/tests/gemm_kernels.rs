@@ -1,0 +1,192 @@
+//! The matrix products of the registry beyond those of `kernels.rs`, and the sums of their
+//! partial results: the simulator's bits against the meaning, and the law, over random shapes.
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of a test
+
+mod call;
+
+use call::{Call, Outcome, random, run};
+use ipu_program::kernels::share;
+use ipu_program::types::ElementType::{self, F16, F32};
+use proptest::prelude::*;
+
+/// A panel holds 16 columns; strides in `gap` exceed what they must be by that many rows.
+fn partial(rows: u32, k_blocks: u32, groups: u32, gap: u32, seed: u32) -> Outcome {
+    let a_stride = (rows + gap) * 32;
+    let out_stride = (rows + gap) * 64;
+    let a = k_blocks * a_stride / 2;
+    let weights = k_blocks * groups * 256;
+    let mut words = share(rows).to_vec();
+    words.extend([k_blocks, groups, a_stride, out_stride]);
+    run(&Call {
+        kernel: "gemm_f32_partial",
+        buffers: vec![
+            (F16, a, Some(random(F16, a, seed))),
+            (F16, weights, Some(random(F16, weights, seed ^ 77))),
+            (F32, groups * out_stride / 4, None),
+        ],
+        words,
+    })
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    batches: u32,
+    rows: u32,
+    k_blocks: u32,
+    /// Rows of the transposed weights, the columns of the result.
+    columns: u32,
+    gap: u32,
+}
+
+/// Products with the rows of a second matrix in panels, such as queries with keys.
+fn batched(partials: ElementType, size: Batch, seed: u32) -> Outcome {
+    let Batch {
+        batches,
+        rows,
+        k_blocks,
+        columns,
+        gap,
+    } = size;
+    let groups = columns.div_ceil(16);
+    let (a_stride, out_stride, w_block) = ((rows + gap) * 32, (rows + gap) * 32, columns * 32);
+    let (a_batch, w_batch) = (k_blocks * a_stride, k_blocks * w_block);
+    let out_batch = groups * out_stride;
+    let mut buffers = vec![
+        (F16, batches * a_batch / 2, None),
+        (F16, batches * w_batch / 2, None),
+        (F16, batches * out_batch / 2, None),
+    ];
+    for (i, (element, elements, values)) in buffers.iter_mut().take(2).enumerate() {
+        *values = Some(random(*element, *elements, seed ^ (i as u32 * 77)));
+    }
+    let kernel = match partials {
+        F16 => "bgemm_f16",
+        F32 => {
+            buffers.insert(2, (F32, rows * 8, None));
+            "bgemm_f32"
+        }
+    };
+    let mut words = share(rows).to_vec();
+    words.extend([k_blocks, groups, a_stride, out_stride, w_block, 512]);
+    words.extend([batches, a_batch, w_batch, out_batch]);
+    run(&Call {
+        kernel,
+        buffers,
+        words,
+    })
+}
+
+/// Checks all that is computed from the second matrix itself, not from what follows it.
+fn check_batched(partials: ElementType, size: Batch, seed: u32) {
+    let groups = size.columns.div_ceil(16) as usize;
+    let rows = (size.rows + size.gap) as usize;
+    batched(partials, size, seed).check(&format!("{partials:?} {size:?}"), |i| {
+        let (column, group) = (i % 16, i / 16 / rows % groups);
+        group * 16 + column < size.columns as usize
+    });
+}
+
+fn reduce(addends: u32, relu: bool, atoms: u32, parts: u32, gap: u32, seed: u32) -> Outcome {
+    let part_stride = (atoms + gap) * 16;
+    let partials = parts * part_stride / 4;
+    let mut buffers = vec![(F32, partials, Some(random(F32, partials, seed)))];
+    for i in 0..addends {
+        buffers.push((F16, atoms * 4, Some(random(F16, atoms * 4, seed ^ (i + 5)))));
+    }
+    buffers.push((F16, atoms * 4, None));
+    let name = ["", "_add", "_add2"][addends as usize];
+    let relu = if relu { "_relu" } else { "" };
+    let mut words = share(atoms).to_vec();
+    words.extend([parts, part_stride]);
+    run(&Call {
+        kernel: &format!("reduce_partials_f16{name}{relu}"),
+        buffers,
+        words,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
+
+    #[test]
+    fn partial_products(rows in 1u32..40, k_blocks in 1u32..7, groups in 1u32..4, gap in 0u32..3, seed: u32) {
+        partial(rows, k_blocks, groups, gap, seed)
+            .check(&format!("{rows} {k_blocks} {groups} {gap}"), |_| true);
+    }
+
+    #[test]
+    fn batched_products(
+        f32_partials: bool,
+        batches in 1u32..5,
+        rows in 1u32..26,
+        k_blocks in 1u32..5,
+        columns in 1u32..50,
+        gap in 0u32..3,
+        seed: u32,
+    ) {
+        let partials = if f32_partials { F32 } else { F16 };
+        check_batched(partials, Batch { batches, rows, k_blocks, columns, gap }, seed);
+    }
+
+    #[test]
+    fn sums_of_partial_products(addends in 0u32..3, relu: bool, atoms in 1u32..80, parts in 1u32..9, gap in 0u32..3, seed: u32) {
+        reduce(addends, relu, atoms, parts, gap, seed)
+            .check(&format!("{addends} {relu} {atoms} {parts}"), |_| true);
+    }
+}
+
+#[test]
+fn few_rows_of_many_batches() {
+    for partials in [F16, F32] {
+        for rows in 1..=6 {
+            let size = Batch {
+                batches: 9,
+                rows,
+                k_blocks: 4,
+                columns: 17,
+                gap: 0,
+            };
+            check_batched(partials, size, rows);
+        }
+    }
+}
+
+#[test]
+fn long_products_follow_the_laws() {
+    partial(92, 9, 1, 0, 1).check("partial", |_| true);
+    let size = Batch {
+        batches: 1,
+        rows: 49,
+        k_blocks: 17,
+        columns: 64,
+        gap: 0,
+    };
+    check_batched(F16, size, 2);
+    check_batched(F32, size, 3);
+}
+
+/// The figure that plans rest on: 16 x 16 of weights take 126 + 24 * 16 cycles for 92 rows.
+#[test]
+fn f16_product_reaches_70_percent_of_the_amp() {
+    let size = Batch {
+        batches: 1,
+        rows: 92,
+        k_blocks: 10,
+        columns: 16,
+        gap: 0,
+    };
+    let short = batched(
+        F16,
+        Batch {
+            k_blocks: 2,
+            ..size
+        },
+        1,
+    )
+    .cycles;
+    let block = (batched(F16, size, 1).cycles - short) as f64 / 8.0;
+    assert!(
+        92.0 * 256.0 / block / 64.0 >= 0.70,
+        "{block} cycles a block"
+    );
+}
