@@ -17,3 +17,4 @@ pub mod layout;
 pub mod plan;
 pub mod tile;
 pub mod types;
+pub mod view;
