@@ -183,9 +183,13 @@ static void printBuffers(OpAsmPrinter &printer, Operation *, ArrayAttr buffers) 
   printer << ')';
 }
 
-/// `{0 to 2: [12, 4], 3: [8, 4]}`: tiles in a row with equal words share an entry.
-static ParseResult parseCalls(OpAsmParser &parser, DenseI32ArrayAttr &tiles, DenseI32ArrayAttr &words) {
+/// `{0 to 2: [12, 4], 3: [8, 4]}`: tiles in a row with equal words share an entry. The table that
+/// the records of some kernels end with: `{0: [2] table [0, 64, 8, 128, 0, 4]}`, on all tiles of
+/// one length.
+static ParseResult parseCalls(OpAsmParser &parser, DenseI32ArrayAttr &tiles, DenseI32ArrayAttr &words,
+                              IntegerAttr &table) {
   SmallVector<int32_t> tileList, wordList;
+  std::optional<size_t> tableLength;
   auto one = [&]() -> ParseResult {
     uint32_t first, last;
     auto location = parser.getCurrentLocation();
@@ -204,6 +208,18 @@ static ParseResult parseCalls(OpAsmParser &parser, DenseI32ArrayAttr &tiles, Den
     if (parser.parseColon() ||
         parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] { return parseWord(parser, row); }))
       return failure();
+    size_t before = row.size();
+    auto tableLocation = parser.getCurrentLocation();
+    if (succeeded(parser.parseOptionalKeyword("table")) &&
+        parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+          return failure(refuseElided(parser) || parseWord(parser, row));
+        }))
+      return failure();
+    size_t length = row.size() - before;
+    if (tableLength.value_or(length) != length)
+      return parser.emitError(tableLocation)
+             << "tile " << first << " has a table of " << length << " words, tiles before it one of " << *tableLength;
+    tableLength = length;
     for (uint32_t tile = first; tile <= last; ++tile) {
       tileList.push_back(tile);
       wordList.append(row);
@@ -214,11 +230,15 @@ static ParseResult parseCalls(OpAsmParser &parser, DenseI32ArrayAttr &tiles, Den
     return failure();
   tiles = parser.getBuilder().getDenseI32ArrayAttr(tileList);
   words = parser.getBuilder().getDenseI32ArrayAttr(wordList);
+  if (tableLength.value_or(0) > 0)
+    table = parser.getBuilder().getI64IntegerAttr(*tableLength);
   return success();
 }
-static void printCalls(OpAsmPrinter &printer, Operation *, DenseI32ArrayAttr tiles, DenseI32ArrayAttr words) {
+static void printCalls(OpAsmPrinter &printer, Operation *, DenseI32ArrayAttr tiles, DenseI32ArrayAttr words,
+                       IntegerAttr table) {
   auto list = tiles.asArrayRef();
   size_t arity = list.empty() ? 0 : words.size() / list.size();
+  size_t tableLength = table ? std::min<uint64_t>(table.getInt(), arity) : 0;
   auto row = [&](size_t i) { return words.asArrayRef().slice(i * arity, arity); };
   SmallVector<std::pair<size_t, size_t>> entries;
   for (size_t i = 0, end; i < list.size(); i = end) {
@@ -231,8 +251,15 @@ static void printCalls(OpAsmPrinter &printer, Operation *, DenseI32ArrayAttr til
     printer << uint32_t(list[entry.first]);
     if (entry.second - entry.first > 1)
       printer << " to " << uint32_t(list[entry.second - 1]);
+    auto word = [&](int32_t word) { printer << uint32_t(word); };
     printer << ": [";
-    llvm::interleaveComma(row(entry.first), printer, [&](int32_t word) { printer << uint32_t(word); });
+    llvm::interleaveComma(row(entry.first).drop_back(tableLength), printer, word);
+    printer << ']';
+    if (tableLength == 0)
+      return;
+    printer << " table [";
+    if (!elided(printer, tableLength, "words"))
+      llvm::interleaveComma(row(entry.first).take_back(tableLength), printer, word);
     printer << ']';
   };
   if (entries.size() == 1) {

@@ -459,10 +459,17 @@ fn step(buffers: u32, tiles: u32) -> impl Strategy<Value = Step> {
     let names: Vec<_> = Kernels::builtin().kernels.keys().cloned().collect();
     let calls = prop::collection::btree_set(0..tiles, 0..6);
     let words = prop::collection::vec(prop_oneof![3 => Just(1u32), 1 => word()], 200);
-    let compute = (prop::sample::select(names), calls, words, 0..buffers).prop_map(
-        |(kernel, tiles, mut words, b)| {
+    let compute = (
+        prop::sample::select(names),
+        calls,
+        words,
+        0..buffers,
+        0usize..9,
+    )
+        .prop_map(|(kernel, tiles, mut words, b, table)| {
             let known = Kernels::builtin().get(&kernel).unwrap();
-            words.truncate(tiles.len() * known.words.len());
+            let table = known.table.as_ref().map_or(0, |_| table);
+            words.truncate(tiles.len() * (known.words.len() + table));
             Step::Compute(Compute {
                 name: String::new(),
                 buffers: vec![BufferId(b); known.buffers.len()],
@@ -471,8 +478,7 @@ fn step(buffers: u32, tiles: u32) -> impl Strategy<Value = Step> {
                 words,
                 location: "m.mlir:7:1".into(),
             })
-        },
-    );
+        });
     let copies = prop::collection::vec(copy(buffers, tiles), 0..3);
     let exchange =
         (copies, prop::option::of(schedule(buffers, tiles))).prop_map(|(copies, schedule)| {

@@ -37,10 +37,11 @@ pub fn timeline(program: &TileProgram, target: &Target, kernels: &Kernels) -> Ti
         let before = latest;
         match step {
             Step::Compute(c) => {
+                let kernel = kernels.get(&c.kernel);
+                let width = kernel.and_then(|k| k.record_words(c.words.len(), c.tiles.len()));
                 for (i, &tile) in c.tiles.iter().enumerate() {
-                    let cycles = kernels.get(&c.kernel).map_or(0, |kernel| {
-                        let width = kernel.words.len();
-                        let words = c.words.get(i * width..(i + 1) * width);
+                    let cycles = kernel.map_or(0, |kernel| {
+                        let words = width.and_then(|w| c.words.get(i * w..(i + 1) * w));
                         kernels.cycles(kernel, words.unwrap_or_default())
                     });
                     let t = clock.entry(tile).or_insert(released);

@@ -1,8 +1,8 @@
 //! The kernel registry: ABI, meaning and cycle law of each tile kernel.
 //!
 //! A kernel is a supervisor function called with `$m0` pointing to its argument record: one
-//! 32-bit word for each buffer (its byte address), then one for each word argument. It starts
-//! the workers itself, joins them and returns with `br $m10`.
+//! 32-bit word for each buffer (its byte address), then one for each word argument, then the words
+//! of its table if it has one. It starts the workers itself, joins them and returns with `br $m10`.
 
 use crate::graph::BinaryKind;
 use crate::layout::MemoryClass;
@@ -164,6 +164,10 @@ pub struct Kernel {
     pub buffers: Vec<BufferArgument>,
     /// Word arguments, in record order after the buffers.
     pub words: Vec<String>,
+    /// Name of the table that its record ends with. Its length may differ from step to step; the
+    /// records of a step are equally long.
+    #[serde(default)]
+    pub table: Option<String>,
     /// Pairs of buffers that must not share a memory element.
     #[serde(default)]
     pub apart: Vec<(String, String)>,
@@ -182,6 +186,22 @@ impl Kernel {
     /// Position of a word argument.
     pub fn word(&self, name: &str) -> Option<usize> {
         self.words.iter().position(|w| w == name)
+    }
+
+    /// Words of a tile's record behind the buffers, its table included, in a step of `tiles` tiles
+    /// with `words` words in all. `None` if they do not divide into equal records of this kernel.
+    pub fn record_words(&self, words: usize, tiles: usize) -> Option<usize> {
+        let fixed = self.words.len();
+        match words.checked_div(tiles) {
+            None => (words == 0).then_some(fixed),
+            Some(width) => {
+                let fits = match self.table {
+                    Some(_) => width >= fixed,
+                    None => width == fixed,
+                };
+                (fits && width * tiles == words).then_some(width)
+            }
+        }
     }
 }
 
@@ -290,6 +310,26 @@ mod tests {
             e.to_string(),
             "kernel registry: kernel 'k' refers to unknown law 'l'"
         );
+    }
+
+    #[test]
+    fn only_a_table_makes_records_longer() {
+        let text = |table: &str| {
+            format!(
+                r#"(laws: {{"l": Word("n")}}, kernels: {{"k": (summary: "", source: "k.S",
+                buffers: [], words: ["n", "m"], {table} meaning: Relu, law: "l")}})"#
+            )
+        };
+        let plain = Kernels::from_ron(&text("")).unwrap().kernels["k"].clone();
+        let tabled = Kernels::from_ron(&text(r#"table: Some("t"),"#)).unwrap();
+        let tabled = tabled.kernels["k"].clone();
+        let both = |words, tiles| [&plain, &tabled].map(|k| k.record_words(words, tiles));
+        assert_eq!(both(0, 0), [Some(2); 2]);
+        assert_eq!(both(1, 0), [None; 2]);
+        assert_eq!(both(6, 3), [Some(2); 2]);
+        assert_eq!(both(15, 3), [None, Some(5)]);
+        assert_eq!(both(7, 3), [None; 2]);
+        assert_eq!(both(3, 3), [None; 2]);
     }
 
     #[test]

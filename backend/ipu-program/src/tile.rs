@@ -181,7 +181,8 @@ pub struct Compute {
     pub buffers: Vec<BufferId>,
     /// Tiles that run it, ascending.
     pub tiles: Vec<u32>,
-    /// Word arguments of each tile, in the kernel's order: `tiles.len() * words` values.
+    /// Word arguments of each tile in the kernel's order, then its table if the kernel has one.
+    /// Every tile has as many: [`Kernel::record_words`](crate::kernels::Kernel::record_words).
     pub words: Vec<u32>,
     /// Source location.
     pub location: String,

@@ -4,6 +4,7 @@ use super::table::{TableBuilder, view_words};
 use crate::diag::{Failed, Span};
 use crate::graph::{tensor_type, values_attribute};
 use crate::ir::{self, New};
+use ipu_program::kernels::Kernels;
 use ipu_program::tile::{Binding, Buffer, BufferId, Source, Step, TileProgram};
 use ipu_program::types::TensorType;
 use melior::Context;
@@ -156,12 +157,18 @@ impl<'c> Builder<'c, '_> {
         let at = |location: &str| Span::location(self.context, location);
         match step {
             Step::Compute(c) => {
+                let table = Kernels::builtin().get(&c.kernel).and_then(|kernel| {
+                    let width = kernel.record_words(c.words.len(), c.tiles.len())?;
+                    u32::try_from(width - kernel.words.len()).ok()
+                });
+                let table = table.filter(|&length| length > 0);
                 let attributes = [
                     name,
                     ("kernel", self.text(&c.kernel)),
                     ("buffers", self.references(&c.buffers)),
                     ("tiles", self.words(&c.tiles)),
                     ("words", self.words(&c.words)),
+                    ("table", table.and_then(|length| self.int(length))),
                 ];
                 self.op("tile.compute", at(&c.location), &attributes)
             }

@@ -282,13 +282,25 @@ impl Reader {
                 known.buffers.len()
             ));
         }
-        if words.len() != tiles.len() * known.words.len() {
+        let table = optional_word(op, "table")?.unwrap_or_default() as usize;
+        let then = known.table.as_deref();
+        if table > 0 && then.is_none() {
             return Err(format!(
-                "gives \"{kernel}\" {} words for {} tiles, each takes {}: {}",
+                "gives \"{kernel}\" a table of {table} words, it takes none"
+            ));
+        }
+        let width = known.record_words(words.len(), tiles.len());
+        if width != Some(known.words.len() + table) && !(tiles.is_empty() && words.is_empty()) {
+            return Err(format!(
+                "gives \"{kernel}\" {} words for {} tiles, each takes {}: {}{}",
                 words.len(),
                 tiles.len(),
                 known.words.len(),
-                listed(known.words.iter().map(String::as_str).collect())
+                listed(known.words.iter().map(String::as_str).collect()),
+                match then {
+                    Some(name) => format!("; then the table '{name}', here of {table}"),
+                    None => String::new(),
+                }
             ));
         }
         tiles.iter().try_for_each(|t| self.in_range(*t))?;

@@ -60,9 +60,10 @@ def Tile_ComputeOp : Tile_Part<"compute"> {
   let summary = "one kernel on some tiles, with words for each";
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$kernel,
       TypedArrayAttrBase<FlatSymbolRefAttr, "buffers">:$buffers,
-      DenseI32ArrayAttr:$tiles, DenseI32ArrayAttr:$words);
+      DenseI32ArrayAttr:$tiles, DenseI32ArrayAttr:$words,
+      OptionalAttr<I64Attr>:$table);
   let assemblyFormat = [{
-    $sym_name $kernel `` custom<Buffers>($buffers) custom<Calls>($tiles, $words) attr-dict
+    $sym_name $kernel `` custom<Buffers>($buffers) custom<Calls>($tiles, $words, $table) attr-dict
   }];
 }
 

@@ -75,6 +75,36 @@ pub enum TileError {
         /// Number found.
         found: usize,
     },
+    /// Words that are not equal records of a kernel with a table.
+    #[error(
+        "step '{step}', kernel '{kernel}': {found} words for {tiles} tiles are not equally many, {words} and then {table}"
+    )]
+    Records {
+        /// Step.
+        step: String,
+        /// Kernel.
+        kernel: String,
+        /// Its table.
+        table: String,
+        /// Words before the table.
+        words: usize,
+        /// Tiles of the step.
+        tiles: usize,
+        /// Words of the step.
+        found: usize,
+    },
+    /// A table that is shorter than the words before it say.
+    #[error("step '{step}', kernel '{kernel}': needs a table of {needed} words, found {found}")]
+    ShortTable {
+        /// Step.
+        step: String,
+        /// Kernel.
+        kernel: String,
+        /// Words needed.
+        needed: u64,
+        /// Words of the table.
+        found: usize,
+    },
     /// An argument that the meaning of the kernel needs and the registry lacks.
     #[error("step '{step}': kernel '{kernel}' has no {what} argument '{name}'")]
     Argument {
@@ -500,9 +530,27 @@ impl<'a> Interpreter<'a> {
                 found,
             }),
         };
-        let words = kernel.words.len();
+        let (tiles, found) = (compute.tiles.len(), compute.words.len());
         arguments("buffers", kernel.buffers.len(), compute.buffers.len())?;
-        arguments("words", compute.tiles.len() * words, compute.words.len())?;
+        let Some(words) = kernel.record_words(found, tiles) else {
+            return Err(match &kernel.table {
+                None => TileError::Arguments {
+                    step: compute.name.clone(),
+                    kernel: compute.kernel.clone(),
+                    what: "words",
+                    expected: tiles * kernel.words.len(),
+                    found,
+                },
+                Some(table) => TileError::Records {
+                    step: compute.name.clone(),
+                    kernel: compute.kernel.clone(),
+                    table: table.clone(),
+                    words: kernel.words.len(),
+                    tiles,
+                    found,
+                },
+            });
+        };
         for (i, &tile) in compute.tiles.iter().enumerate() {
             Call {
                 step: &compute.name,

@@ -99,7 +99,8 @@ fn records_base(target: &Target) -> u32 {
 }
 
 /// One past the last byte that argument records of a program may take on any tile: what follows
-/// is free for rows and data. A record is a word for each buffer and each word argument.
+/// is free for rows and data. A record is a word for each buffer and each word argument, then its
+/// table.
 pub fn records_end(program: &TileProgram, target: &Target) -> u32 {
     let mut words: BTreeMap<u32, usize> = BTreeMap::new();
     for step in &program.steps {
@@ -150,15 +151,18 @@ pub fn emit(
                     .iter()
                     .map(|&b| address(b))
                     .collect::<Result<Vec<_>, _>>()?;
-                let width = kernel.words.len();
+                let wrong = |why| EmitError::NotReady {
+                    step: c.name.clone(),
+                    why,
+                };
+                let width = kernel
+                    .record_words(c.words.len(), c.tiles.len())
+                    .ok_or_else(|| wrong("has words that are not those of its kernel"))?;
                 for (i, &tile) in c.tiles.iter().enumerate() {
-                    let words = c.words.get(i * width..(i + 1) * width);
-                    let (Some(words), Some(t)) = (words, tiles.get_mut(tile as usize)) else {
-                        return Err(EmitError::NotReady {
-                            step: c.name.clone(),
-                            why: "has no arguments for a tile, or a tile that does not exist",
-                        });
-                    };
+                    let words = &c.words[i * width..][..width];
+                    let t = tiles
+                        .get_mut(tile as usize)
+                        .ok_or_else(|| wrong("runs on a tile that does not exist"))?;
                     let record = records_base(target) + 4 * t.records.len() as u32;
                     t.records.extend(pointers.iter().copied());
                     t.records.extend(words);
