@@ -98,6 +98,70 @@ static void printAddress(OpAsmPrinter &printer, Operation *, IntegerAttr address
   printer.getStream().write_hex(address ? address.getInt() : 0);
 }
 
+// View: its number of axes n, then n extents, the first element of the source and n strides, and
+// the same of the destination. Absent: elements keep their row-major number.
+//   view [2, 4, 8] from 0 by [32, 8, 1] to 16 by [8, 32, 1]
+static ParseResult parseView(OpAsmParser &parser, DenseI64ArrayAttr &view) {
+  if (failed(parser.parseOptionalKeyword("view")))
+    return success();
+  SmallVector<int64_t> words{0};
+  auto number = [&]() -> ParseResult {
+    uint64_t n;
+    if (parser.parseInteger(n))
+      return failure();
+    words.push_back(n);
+    return success();
+  };
+  auto list = [&](size_t &count) -> ParseResult {
+    size_t before = words.size();
+    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, number))
+      return failure();
+    count = words.size() - before;
+    return success();
+  };
+  size_t axes, strides;
+  if (list(axes))
+    return failure();
+  words[0] = axes;
+  for (StringRef side : {"from", "to"}) {
+    if (parser.parseKeyword(side) || number() || parser.parseKeyword("by"))
+      return failure();
+    auto location = parser.getCurrentLocation();
+    if (list(strides))
+      return failure();
+    if (strides != axes)
+      return parser.emitError(location) << "expected " << axes << " strides, one for each axis, found " << strides;
+  }
+  view = parser.getBuilder().getDenseI64ArrayAttr(words);
+  return success();
+}
+static void printView(OpAsmPrinter &printer, Operation *, DenseI64ArrayAttr view) {
+  if (!view)
+    return;
+  ArrayRef<int64_t> words = view.asArrayRef();
+  // A malformed one reads as zeros, as tables do.
+  auto next = [&]() -> uint64_t {
+    if (words.empty())
+      return 0;
+    uint64_t word = words.front();
+    words = words.drop_front();
+    return word;
+  };
+  uint64_t axes = std::min<uint64_t>(next(), view.size());
+  auto list = [&] {
+    printer << '[';
+    for (uint64_t i = 0; i < axes; ++i)
+      printer << (i ? ", " : "") << next();
+    printer << ']';
+  };
+  printer << "view ";
+  list();
+  for (StringRef side : {" from ", " to "}) {
+    printer << side << next() << " by ";
+    list();
+  }
+}
+
 /// `(@a, @b)`
 static ParseResult parseBuffers(OpAsmParser &parser, ArrayAttr &buffers) {
   SmallVector<Attribute> list;

@@ -3,7 +3,7 @@
 use crate::diag::{Failed, Span, error_at};
 use crate::ffi;
 use melior::Context;
-use melior::ir::attribute::{AttributeLike, DenseI32ArrayAttribute};
+use melior::ir::attribute::{AttributeLike, DenseI32ArrayAttribute, DenseI64ArrayAttribute};
 use melior::ir::block::BlockLike;
 use melior::ir::operation::{OperationBuilder, OperationLike};
 use melior::ir::r#type::RankedTensorType;
@@ -166,6 +166,20 @@ pub fn words(op: OperationRef<'_, '_>, name: &str) -> Option<Vec<u32>> {
 pub fn words_attribute<'c>(context: &'c Context, words: &[u32]) -> Attribute<'c> {
     let words: Vec<i32> = words.iter().map(|&w| w as i32).collect();
     DenseI32ArrayAttribute::new(context, &words).into()
+}
+
+/// The values of a `DenseI64Array` attribute, as unsigned numbers; `None` when absent.
+pub fn longs(op: OperationRef<'_, '_>, name: &str) -> Option<Vec<u64>> {
+    let array = DenseI64ArrayAttribute::try_from(op.attribute(name).ok()?).ok()?;
+    // SAFETY: indices below the length.
+    let long = |i| unsafe { mlirDenseI64ArrayGetElement(array.to_raw(), i) } as u64;
+    Some((0..array.len() as isize).map(long).collect())
+}
+
+/// A `DenseI64Array` attribute of unsigned numbers.
+pub fn longs_attribute<'c>(context: &'c Context, longs: &[u64]) -> Attribute<'c> {
+    let longs: Vec<i64> = longs.iter().map(|&n| n as i64).collect();
+    DenseI64ArrayAttribute::new(context, &longs).into()
 }
 
 /// The bytes of a dense or resource attribute; one element when it is a splat.

@@ -10,7 +10,7 @@ use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
 use ipu_program::plan::{Family, Plan};
 use ipu_program::tile::{
     Binding, Buffer, BufferId, Compute, Copy, Event, Row, RowsArea, Schedule, Source, Step,
-    TileProgram, Transfer,
+    TileProgram, Transfer, View,
 };
 use ipu_program::types::{ElementType, TensorType};
 use melior::Context;
@@ -428,6 +428,33 @@ fn copy(buffers: u32, tiles: u32) -> impl Strategy<Value = Copy> {
     })
 }
 
+/// Views of tensors of 2048 elements: a choice of axes that divide it, in any order; strides of
+/// single indices mean nothing and may be anything.
+fn view() -> impl Strategy<Value = Option<View>> {
+    let axis = (1u32..=4, 0u64..100, any::<u64>());
+    let axes = prop::collection::vec(axis, 0..5);
+    prop::option::of((axes, 0u64..900, 0u64..900, any::<bool>())).prop_map(|view| {
+        let (mut axes, source_offset, destination_offset, turned) = view?;
+        let mut stride = 1;
+        for (extent, _, s) in &mut axes {
+            if *extent > 1 {
+                *s = stride;
+                stride *= u64::from(*extent);
+            }
+        }
+        if turned {
+            axes.reverse();
+        }
+        Some(View {
+            shape: axes.iter().map(|a| a.0).collect(),
+            source_offset,
+            source_strides: axes.iter().map(|a| a.1).collect(),
+            destination_offset,
+            destination_strides: axes.iter().map(|a| a.2).collect(),
+        })
+    })
+}
+
 fn step(buffers: u32, tiles: u32) -> impl Strategy<Value = Step> {
     let names: Vec<_> = Kernels::builtin().kernels.keys().cloned().collect();
     let calls = prop::collection::btree_set(0..tiles, 0..6);
@@ -462,8 +489,8 @@ fn step(buffers: u32, tiles: u32) -> impl Strategy<Value = Step> {
                 location: String::new(),
             }
         });
-    let rearrange = (0..buffers, 0..buffers).prop_map(|(s, d)| Step::Rearrange {
-        view: None,
+    let rearrange = (0..buffers, 0..buffers, view()).prop_map(|(s, d, view)| Step::Rearrange {
+        view,
         name: String::new(),
         source: BufferId(s),
         destination: BufferId(d),

@@ -53,8 +53,14 @@ tile.program @main on 4 tiles {
   tile.compute @s2 "relu_f16"(@x, @y) {0 to 1: []}
   // expected-error@+1 {{@s2 is defined twice}}
   tile.rearrange @s2 from @x to @y
-  // expected-error@+1 {{shapes differ: @x is tensor<4x16xf16>, @z is tensor<2x16xf16>}}
+  // expected-error@+1 {{from @x, tensor<4x16xf16>, to @z, tensor<2x16xf16>: numbers of elements differ: 64 in the source, 32 in the destination}}
   tile.rearrange @s3 from @x to @z
+  // expected-error@+1 {{view reaches element 32 of the destination, which has 32}}
+  tile.rearrange @s4 from @x to @z view [2, 16] from 32 by [16, 1] to 1 by [16, 1]
+  // expected-error@+1 {{view steps by 15 through the destination at axis 0, axes of smaller strides span 16 elements}}
+  tile.rearrange @s5 from @x to @z view [2, 16] from 0 by [0, 0] to 0 by [15, 1]
+  // expected-error@+1 {{has a malformed view}}
+  "tile.rearrange"() <{sym_name = "s6", source = @x, destination = @z, view = array<i64: 7, 1>}> : () -> ()
 }
 
 // -----
@@ -90,6 +96,13 @@ tile.program @main on 4 tiles {
 tile.program @main on 4 tiles {
   // expected-error@+1 {{unknown event 'sned', one of: send, mux, point}}
   tile.exchange @e { } schedule horizon 10 bound 1 by tile 0 { tile 1 until 1 [sned 0] }
+}
+
+// -----
+
+tile.program @main on 4 tiles {
+  // expected-error@+1 {{expected 2 strides, one for each axis, found 1}}
+  tile.rearrange @m from @x to @y view [2, 3] from 0 by [3] to 0 by [3, 1]
 }
 
 // -----

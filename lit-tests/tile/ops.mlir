@@ -30,6 +30,11 @@ ipu.candidate @c0 {
     tile.bind @acc to constant dense<0.0> : tensor<f32>
     // CHECK-NEXT: tile.rearrange @x.panels from @x to @a
     tile.rearrange @x.panels from @x to @a
+    // A transposition, and the first row as every other row.
+    // CHECK-NEXT: tile.rearrange @turn from @x to @a view [16, 16] from 0 by [1, 16] to 0 by [16, 1]
+    tile.rearrange @turn from @x to @a view [16, 16] from 0 by [1, 16] to 0 by [16, 1]
+    // CHECK-NEXT: tile.rearrange @repeat from @x to @a view [8, 16] from 0 by [0, 1] to 16 by [32, 1]
+    tile.rearrange @repeat from @x to @a view [8, 16] from 0 by [0, 1] to 16 by [32, 1]
     // CHECK-NEXT: tile.compute @fc1 "gemm_f32"(@a, @w, @acc, @y) {
     // CHECK-NEXT:   0 to 3: [0, 2, 1, 2, 32, 32],
     // CHECK-NEXT:   4: [0, 1, 1, 2, 32, 32],

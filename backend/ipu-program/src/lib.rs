@@ -17,6 +17,7 @@ mod law;
 pub mod layout;
 pub mod plan;
 pub mod runs;
+pub mod strided;
 pub mod tile;
 pub mod types;
 pub mod view;

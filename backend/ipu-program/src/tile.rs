@@ -191,8 +191,9 @@ pub struct Compute {
 /// Which element of one tensor becomes which of another. Both are numbered in row-major order of
 /// their shapes. For every index `i` of `shape`, element `destination_offset + sum(i * strides)`
 /// of the destination is element `source_offset + sum(i * strides)` of the source, each with its
-/// own strides. No two indices name the same destination; destination elements without an index
-/// keep what they hold.
+/// own strides. No two indices name the same destination, by the rule of
+/// [`crate::view::Walk::new`]; destination elements without an index keep what they hold. Padding
+/// columns of a shard's row are zero once the last element of that row has been written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     /// Extents of the index space.
@@ -212,7 +213,7 @@ pub struct View {
 pub enum Step {
     /// Tiles compute.
     Compute(Compute),
-    /// Values move from one buffer to another of the same tensor: an unlowered conversion.
+    /// Elements move from one buffer to another: an unlowered conversion.
     Rearrange {
         /// Symbol, unique among steps.
         name: String,

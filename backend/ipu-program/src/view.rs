@@ -1,227 +1,251 @@
-//! Strided views: the elements of a tensor in another order or shape, without moving them.
+//! What a [`View`] may say, and its normal form.
 
 use crate::tile::View;
 
-/// One axis of a view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Axis {
-    /// Number of elements.
-    pub extent: u32,
-    /// Elements of the base tensor from one index to the next; 0 repeats.
-    pub stride: u64,
+/// A view that no rearrangement carries out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ViewError {
+    /// Lists of different lengths.
+    #[error(
+        "view has {axes} axes, but {source_axes} strides of the source and {destination_axes} of the destination"
+    )]
+    Rank {
+        /// Extents.
+        axes: usize,
+        /// Source strides.
+        source_axes: usize,
+        /// Destination strides.
+        destination_axes: usize,
+    },
+    /// An axis without indices.
+    #[error("view has extent 0 at axis {0}")]
+    Empty(usize),
+    /// An element beyond the end of a tensor.
+    #[error("view reaches element {last} of the {side}, which has {elements}")]
+    Outside {
+        /// `source` or `destination`.
+        side: &'static str,
+        /// Largest element number; `u64::MAX` when it is even larger.
+        last: u64,
+        /// Elements of the tensor.
+        elements: u64,
+    },
+    /// Two indices may name one destination element.
+    #[error(
+        "view steps by {stride} through the destination at axis {axis}, axes of smaller strides span {span} elements"
+    )]
+    Repeated {
+        /// Axis of [`View::shape`].
+        axis: usize,
+        /// Its destination stride.
+        stride: u64,
+        /// Elements that the axes of smaller strides span together.
+        span: u64,
+    },
+    /// No view, and tensors of different numbers of elements.
+    #[error(
+        "numbers of elements differ: {source_elements} in the source, {destination_elements} in the destination"
+    )]
+    Elements {
+        /// Elements of the source.
+        source_elements: u64,
+        /// Elements of the destination.
+        destination_elements: u64,
+    },
 }
 
-/// The elements of a tensor in terms of a base tensor: index `i` of the axes is element
-/// `offset + sum(i * stride)` of the base in the base's row-major order, and the row-major order of
-/// the axes is that of the tensor. The axes may be finer than the tensor's own: one axis of 8 heads
-/// of 2 images can be two axes here. Operations therefore take the shape of the tensor.
+/// An axis of a [`Walk`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Number of indices; not 1, and 0 only in tensors without elements.
+    pub extent: u64,
+    /// Elements of the source from one index to the next.
+    pub source: u64,
+    /// Elements of the destination from one index to the next.
+    pub destination: u64,
+}
+
+/// A checked view with the fewest axes that say the same. The axes stand by descending stride of
+/// the destination, and the stride of each is at least what the axes after it span: in this order
+/// the destination elements ascend.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Strided {
-    /// Element of the base at index 0.
-    pub offset: u64,
-    /// The axes, outermost first.
+pub struct Walk {
+    /// First element of the source.
+    pub source: u64,
+    /// First element of the destination.
+    pub destination: u64,
+    /// The axes.
     pub axes: Vec<Axis>,
 }
 
-/// Strides of a tensor in row-major order.
-fn row_major(shape: &[u32]) -> Vec<u64> {
-    let mut strides = vec![0; shape.len()];
-    let mut next = 1u64;
-    for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
-        *stride = next;
-        next = next.saturating_mul(extent.into());
-    }
-    strides
-}
-
-impl Strided {
-    /// A tensor as it is.
-    pub fn whole(shape: &[u32]) -> Self {
-        Strided {
-            offset: 0,
-            axes: shape
-                .iter()
-                .zip(row_major(shape))
-                .map(|(&extent, stride)| Axis { extent, stride })
-                .collect(),
-        }
-    }
-
-    /// Whether the view is its base of `elements` elements, in the same order.
-    pub fn is_whole(&self, elements: u64) -> bool {
-        self.offset == 0
-            && self
-                .axes
-                .iter()
-                .map(|a| u64::from(a.extent))
-                .product::<u64>()
-                == elements
-            && matches!(self.merged().as_slice(), [] | [Axis { stride: 1, .. }])
-    }
-
-    /// The axes without those of extent 1, neighbours joined where they continue each other.
-    fn merged(&self) -> Vec<Axis> {
-        let mut out: Vec<Axis> = Vec::new();
-        for axis in self.axes.iter().filter(|a| a.extent != 1) {
-            match out.last_mut() {
-                Some(last)
-                    if last.stride == axis.stride.saturating_mul(axis.extent.into())
-                        && last.extent.checked_mul(axis.extent).is_some() =>
-                {
-                    last.extent *= axis.extent;
-                    last.stride = axis.stride;
-                }
-                _ => out.push(*axis),
+impl Walk {
+    /// Checks the view of a rearrangement between tensors of so many elements and brings it into
+    /// the normal form. No view: elements keep their numbers.
+    ///
+    /// That no destination element is named twice is decided by a sufficient rule, without
+    /// counting: with axes ordered by destination stride, each stride must be at least the number
+    /// of elements that the axes of smaller strides span. Axes of a tensor nest like this, also
+    /// when they are split, permuted or cut.
+    ///
+    /// # Errors
+    /// Lists of different lengths, an empty axis, elements outside a tensor, or a destination
+    /// that may be named twice.
+    pub fn new(
+        view: Option<&View>,
+        source_elements: u64,
+        destination_elements: u64,
+    ) -> Result<Walk, ViewError> {
+        let Some(view) = view else {
+            if source_elements != destination_elements {
+                return Err(ViewError::Elements {
+                    source_elements,
+                    destination_elements,
+                });
             }
-        }
-        out
-    }
-
-    /// The axes of each axis of `shape`, `None` where they do not divide each other.
-    fn grouped(&self, shape: &[u32]) -> Option<Vec<Vec<Axis>>> {
-        let mut axes = self.axes.iter().rev().copied().filter(|a| a.extent != 1);
-        let mut rest: Option<Axis> = None;
-        let mut groups = Vec::with_capacity(shape.len());
-        for &extent in shape.iter().rev() {
-            let (mut missing, mut group) = (extent, Vec::new());
-            while missing > 1 {
-                let axis = rest.take().or_else(|| axes.next())?;
-                if missing % axis.extent == 0 {
-                    group.push(axis);
-                    missing /= axis.extent;
-                } else if axis.extent % missing == 0 {
-                    group.push(Axis {
-                        extent: missing,
-                        ..axis
-                    });
-                    rest = Some(Axis {
-                        extent: axis.extent / missing,
-                        stride: axis.stride * u64::from(missing),
-                    });
-                    missing = 1;
+            let all = Axis {
+                extent: source_elements,
+                source: 1,
+                destination: 1,
+            };
+            return Ok(Walk {
+                source: 0,
+                destination: 0,
+                axes: if source_elements == 1 {
+                    vec![]
                 } else {
-                    return None;
-                }
-            }
-            group.reverse();
-            groups.push(group);
+                    vec![all]
+                },
+            });
+        };
+        let rank = view.shape.len();
+        if view.source_strides.len() != rank || view.destination_strides.len() != rank {
+            return Err(ViewError::Rank {
+                axes: rank,
+                source_axes: view.source_strides.len(),
+                destination_axes: view.destination_strides.len(),
+            });
         }
-        groups.reverse();
-        Some(groups)
-    }
-
-    fn of(offset: u64, groups: impl IntoIterator<Item = Vec<Axis>>) -> Self {
-        Strided {
-            offset,
-            axes: groups.into_iter().flatten().collect(),
+        if let Some(axis) = view.shape.iter().position(|&e| e == 0) {
+            return Err(ViewError::Empty(axis));
         }
-    }
-
-    /// Axis `i` of the result is axis `permutation[i]` of this tensor of `shape`; `None` where no
-    /// strides express that.
-    pub fn transpose(&self, shape: &[u32], permutation: &[u32]) -> Option<Self> {
-        let groups = self.grouped(shape)?;
-        let moved = permutation
-            .iter()
-            .map(|&p| groups.get(p as usize).cloned())
-            .collect::<Option<Vec<_>>>()?;
-        Some(Self::of(self.offset, moved))
-    }
-
-    /// Elements `offsets[i] + j * strides[i]`, `extents[i]` of them, of each axis of this tensor of
-    /// `shape`; `None` where no strides express that.
-    pub fn slice(
-        &self,
-        shape: &[u32],
-        offsets: &[u32],
-        strides: &[u32],
-        extents: &[u32],
-    ) -> Option<Self> {
-        let mut groups = self.grouped(shape)?;
-        let mut offset = self.offset;
-        for (i, group) in groups.iter_mut().enumerate() {
-            let (first, step, extent) = (*offsets.get(i)?, *strides.get(i)?, *extents.get(i)?);
-            if first == 0 && step == 1 && extent == shape[i] {
-                continue;
-            }
-            match group.as_mut_slice() {
-                // An axis of one element.
-                [] => {}
-                [axis] => {
-                    offset += u64::from(first) * axis.stride;
-                    axis.extent = extent;
-                    axis.stride *= u64::from(step);
-                }
-                _ => return None,
+        let last = |offset: u64, strides: &[u64]| {
+            view.shape
+                .iter()
+                .zip(strides)
+                .fold(offset, |last, (&e, &s)| {
+                    last.saturating_add(u64::from(e - 1).saturating_mul(s))
+                })
+        };
+        for (side, last, elements) in [
+            (
+                "source",
+                last(view.source_offset, &view.source_strides),
+                source_elements,
+            ),
+            (
+                "destination",
+                last(view.destination_offset, &view.destination_strides),
+                destination_elements,
+            ),
+        ] {
+            if last >= elements {
+                return Err(ViewError::Outside {
+                    side,
+                    last,
+                    elements,
+                });
             }
         }
-        Some(Self::of(offset, groups))
-    }
-
-    /// This tensor of `from` in NumPy broadcast to `shape`; `None` where shapes do not broadcast
-    /// or no strides express that.
-    pub fn broadcast(&self, from: &[u32], shape: &[u32]) -> Option<Self> {
-        let missing = shape.len().checked_sub(from.len())?;
-        let groups = self.grouped(from)?;
-        let axes = shape
-            .iter()
-            .enumerate()
-            .map(|(i, &extent)| match i.checked_sub(missing) {
-                Some(i) if from[i] == extent => Some(groups[i].clone()),
-                Some(i) if from[i] != 1 => None,
-                _ => Some(vec![Axis { extent, stride: 0 }]),
+        // From here on no sum overflows: all of them are below the numbers of elements.
+        let mut axes: Vec<(usize, Axis)> = (0..rank)
+            .filter(|&i| view.shape[i] > 1)
+            .map(|i| {
+                let axis = Axis {
+                    extent: view.shape[i].into(),
+                    source: view.source_strides[i],
+                    destination: view.destination_strides[i],
+                };
+                (i, axis)
             })
-            .collect::<Option<Vec<_>>>()?;
-        Some(Self::of(self.offset, axes))
-    }
-
-    /// The rearrangement that writes index `i` of the axes to element `offset + sum(i * strides)`
-    /// of a destination. Axes that continue each other on both sides are joined.
-    fn to_view(&self, offset: u64, strides: &[u64]) -> View {
-        let mut out: Vec<(u32, u64, u64)> = Vec::new();
-        for (axis, &stride) in self.axes.iter().zip(strides) {
-            if axis.extent == 1 {
-                continue;
+            .collect();
+        axes.sort_by_key(|(_, a)| std::cmp::Reverse(a.destination));
+        let mut span = 1;
+        for &(
+            axis,
+            Axis {
+                extent,
+                destination,
+                ..
+            },
+        ) in axes.iter().rev()
+        {
+            if destination < span {
+                return Err(ViewError::Repeated {
+                    axis,
+                    stride: destination,
+                    span,
+                });
             }
-            match out.last_mut() {
-                Some((extent, s, d))
-                    if *s == axis.stride.saturating_mul(axis.extent.into())
-                        && *d == stride.saturating_mul(axis.extent.into())
-                        && extent.checked_mul(axis.extent).is_some() =>
+            span += (extent - 1) * destination;
+        }
+        let mut merged: Vec<Axis> = Vec::new();
+        for (_, axis) in axes {
+            match merged.last_mut() {
+                Some(outer)
+                    if axis.extent.checked_mul(axis.source) == Some(outer.source)
+                        && axis.extent * axis.destination == outer.destination =>
                 {
-                    (*extent, *s, *d) = (*extent * axis.extent, axis.stride, stride);
+                    *outer = Axis {
+                        extent: outer.extent * axis.extent,
+                        ..axis
+                    };
                 }
-                _ => out.push((axis.extent, axis.stride, stride)),
+                _ => merged.push(axis),
             }
         }
-        if out.is_empty() {
-            out.push((1, 1, 1));
-        }
-        View {
-            shape: out.iter().map(|a| a.0).collect(),
-            source_offset: self.offset,
-            source_strides: out.iter().map(|a| a.1).collect(),
-            destination_offset: offset,
-            destination_strides: out.iter().map(|a| a.2).collect(),
-        }
+        Ok(Walk {
+            source: view.source_offset,
+            destination: view.destination_offset,
+            axes: merged,
+        })
     }
 
-    /// The rearrangement that writes the tensor to a destination of its own.
-    pub fn to_whole(&self) -> View {
-        let shape: Vec<u32> = self.axes.iter().map(|a| a.extent).collect();
-        self.to_view(0, &row_major(&shape))
+    /// Number of elements that move.
+    pub fn elements(&self) -> u64 {
+        self.axes.iter().map(|a| a.extent).product()
     }
 
-    /// The rearrangement that writes this tensor of `shape` to a part of a destination whose axes
-    /// have `strides`, from element `offset` on; `None` where no strides express that.
-    pub fn to_part(&self, shape: &[u32], offset: u64, strides: &[u64]) -> Option<View> {
-        let groups = self.grouped(shape)?;
-        let mut inner = Vec::new();
-        for (group, &stride) in groups.iter().zip(strides) {
-            let extents: Vec<u32> = group.iter().map(|a| a.extent).collect();
-            inner.extend(row_major(&extents).iter().map(|s| s * stride));
+    /// Calls `line` with the first source and destination element and the innermost axis of
+    /// each line, in ascending order of the destination.
+    pub fn lines(&self, mut line: impl FnMut(u64, u64, Axis)) {
+        let (inner, outer) = match self.axes.split_last() {
+            Some((inner, outer)) => (*inner, outer),
+            None => {
+                let one = Axis {
+                    extent: 1,
+                    source: 1,
+                    destination: 1,
+                };
+                (one, &[][..])
+            }
+        };
+        let mut index = vec![0u64; outer.len()];
+        let (mut s, mut d) = (self.source, self.destination);
+        'next: loop {
+            line(s, d, inner);
+            for (i, axis) in index.iter_mut().zip(outer).rev() {
+                *i += 1;
+                s += axis.source;
+                d += axis.destination;
+                if *i < axis.extent {
+                    continue 'next;
+                }
+                s -= axis.source * axis.extent;
+                d -= axis.destination * axis.extent;
+                *i = 0;
+            }
+            return;
         }
-        Some(Self::of(self.offset, groups).to_view(offset, &inner))
     }
 }
 
@@ -229,112 +253,111 @@ impl Strided {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
-    /// The base elements of a view, in its order.
-    fn elements(s: &Strided) -> Vec<u64> {
-        let mut out = vec![s.offset];
-        for a in &s.axes {
-            out = out
-                .into_iter()
-                .flat_map(|e| (0..u64::from(a.extent)).map(move |i| e + i * a.stride))
-                .collect();
+    fn view(shape: &[u32], from: (u64, &[u64]), to: (u64, &[u64])) -> View {
+        View {
+            shape: shape.to_vec(),
+            source_offset: from.0,
+            source_strides: from.1.to_vec(),
+            destination_offset: to.0,
+            destination_strides: to.1.to_vec(),
         }
-        out
     }
 
-    fn shapes() -> impl Strategy<Value = Vec<u32>> {
-        prop::collection::vec(1u32..5, 1..4)
+    fn message(v: &View, source: u64, destination: u64) -> String {
+        Walk::new(Some(v), source, destination)
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn refused_views_are_named() {
+        let v = view(&[2, 3], (0, &[3]), (0, &[3, 1]));
+        assert_eq!(
+            message(&v, 6, 6),
+            "view has 2 axes, but 1 strides of the source and 2 of the destination"
+        );
+        let v = view(&[2, 0], (0, &[3, 1]), (0, &[3, 1]));
+        assert_eq!(message(&v, 6, 6), "view has extent 0 at axis 1");
+        let v = view(&[2, 3], (1, &[3, 1]), (0, &[3, 1]));
+        assert_eq!(
+            message(&v, 6, 6),
+            "view reaches element 6 of the source, which has 6"
+        );
+        let v = view(&[2, 3], (0, &[3, 1]), (0, &[u64::MAX, u64::MAX]));
+        assert_eq!(
+            message(&v, 6, 6),
+            "view reaches element 18446744073709551615 of the destination, which has 6"
+        );
+        let v = view(&[2, 3], (0, &[3, 1]), (0, &[2, 1]));
+        assert_eq!(
+            message(&v, 6, 6),
+            "view steps by 2 through the destination at axis 0, axes of smaller strides span 3 elements"
+        );
+        let v = view(&[2], (0, &[1]), (0, &[0]));
+        assert!(message(&v, 6, 6).contains("steps by 0"));
+        assert_eq!(
+            Walk::new(None, 4, 5).unwrap_err().to_string(),
+            "numbers of elements differ: 4 in the source, 5 in the destination"
+        );
+    }
+
+    #[test]
+    fn contiguous_axes_are_one() {
+        let v = view(&[4, 1, 2, 8], (5, &[16, 9, 8, 1]), (0, &[16, 7, 8, 1]));
+        let w = Walk::new(Some(&v), 200, 64).unwrap();
+        let axis = Axis {
+            extent: 64,
+            source: 1,
+            destination: 1,
+        };
+        assert_eq!((w.source, w.axes), (5, vec![axis]));
+        assert_eq!(Walk::new(None, 1, 1).unwrap().axes, []);
     }
 
     proptest! {
         #[test]
-        fn views_name_the_elements_that_the_operations_say(
-            shape in shapes(), shuffle in any::<u64>(), cut in any::<bool>(), split in 1u32..5,
+        fn a_walk_moves_what_its_view_says(
+            axes in prop::collection::vec((1u32..4, 0u64..9, 1u64..3), 0..4), s0 in 0u64..5, d0 in 0u64..5, turn in 0usize..4,
         ) {
-            let mut view = Strided::whole(&shape);
-            let n: u64 = shape.iter().map(|&e| u64::from(e)).product();
-            prop_assert_eq!(elements(&view), (0..n).collect::<Vec<_>>());
-            prop_assert!(view.is_whole(n));
-            // Transpositions and slices by the definition, index by index.
-            let rank = shape.len();
-            let mut order: Vec<u32> = (0..rank as u32).collect();
-            order.rotate_left((shuffle % rank as u64) as usize);
-            view = view.transpose(&shape, &order).unwrap();
-            let strides = row_major(&shape);
-            let by_index = |first: &dyn Fn(u32) -> u32, count: &dyn Fn(u32) -> u32| {
-                order.iter().fold(vec![0u64], |all, &p| {
-                    let extent = shape[p as usize];
-                    let range = first(extent)..first(extent) + count(extent);
-                    all.into_iter()
-                        .flat_map(|e| range.clone().map(move |i| (e, u64::from(i))))
-                        .map(|(e, i)| e + i * strides[p as usize])
-                        .collect()
-                })
-            };
-            prop_assert_eq!(elements(&view), by_index(&|_| 0, &|e| e));
-            let mut now: Vec<u32> = order.iter().map(|&p| shape[p as usize]).collect();
-            if cut {
-                let half: Vec<u32> = now.iter().map(|e| e.div_ceil(2)).collect();
-                let offsets: Vec<u32> = now.iter().zip(&half).map(|(e, h)| e - h).collect();
-                view = view.slice(&now, &offsets, &vec![1; rank], &half).unwrap();
-                prop_assert_eq!(elements(&view), by_index(&|e| e - e.div_ceil(2), &|e| e.div_ceil(2)));
-                now = half;
+            // Destination strides nest with gaps, then the axes change places.
+            let mut span = 1;
+            let mut list: Vec<(u32, u64, u64)> = Vec::new();
+            for (e, s, gap) in axes {
+                let stride = span * gap;
+                span += u64::from(e - 1) * stride;
+                list.push((e, s, stride));
             }
-            // In another shape the same elements follow each other; a transposition there swaps.
-            let count: u32 = now.iter().product();
-            if count.is_multiple_of(split)
-                && let Some(t) = view.transpose(&[split, count / split], &[1, 0])
-            {
-                let all = elements(&view);
-                let columns = (count / split) as usize;
-                let expected: Vec<u64> = (0..columns)
-                    .flat_map(|c| all.iter().skip(c).step_by(columns).copied().collect::<Vec<_>>())
-                    .collect();
-                prop_assert_eq!(elements(&t), expected);
+            let n = list.len();
+            list.rotate_left(if n == 0 { 0 } else { turn % n });
+            let v = View {
+                shape: list.iter().map(|a| a.0).collect(),
+                source_offset: s0,
+                source_strides: list.iter().map(|a| a.1).collect(),
+                destination_offset: d0,
+                destination_strides: list.iter().map(|a| a.2).collect(),
+            };
+            let mut expected = BTreeMap::new();
+            let count: u32 = v.shape.iter().product();
+            for i in 0..count {
+                let (mut rest, mut s, mut d) = (i, s0, d0);
+                for &(e, ss, ds) in &list {
+                    s += u64::from(rest % e) * ss;
+                    d += u64::from(rest % e) * ds;
+                    rest /= e;
+                }
+                prop_assert!(expected.insert(d, s).is_none());
             }
-            // The rearrangement sends element after element to the destination in order.
-            let side = |offset, strides: &[u64], shape: &[u32]| Strided {
-                offset,
-                axes: shape.iter().zip(strides)
-                    .map(|(&extent, &stride)| Axis { extent, stride }).collect(),
-            };
-            let pairs = |moved: &View| {
-                let from = side(moved.source_offset, &moved.source_strides, &moved.shape);
-                let to = side(moved.destination_offset, &moved.destination_strides, &moved.shape);
-                let mut pairs: Vec<_> = elements(&to).into_iter().zip(elements(&from)).collect();
-                pairs.sort_unstable();
-                pairs
-            };
-            let expected: Vec<_> =
-                elements(&view).into_iter().enumerate().map(|(i, e)| (i as u64, e)).collect();
-            prop_assert_eq!(pairs(&view.to_whole()), expected.clone());
-            let part = view.to_part(&now, 3, &row_major(&now)).unwrap();
-            let shifted: Vec<_> = expected.into_iter().map(|(i, e)| (i + 3, e)).collect();
-            prop_assert_eq!(pairs(&part), shifted);
+            let last = |f: fn((&u64, &u64)) -> u64| expected.iter().map(f).max().unwrap() + 1;
+            let (ends, endd) = (last(|e| *e.1), last(|e| *e.0));
+            let w = Walk::new(Some(&v), ends, endd).unwrap();
+            let mut pairs = Vec::new();
+            w.lines(|s, d, a| pairs.extend((0..a.extent).map(|i| (d + i * a.destination, s + i * a.source))));
+            prop_assert_eq!(w.elements(), pairs.len() as u64);
+            prop_assert_eq!(pairs, expected.into_iter().collect::<Vec<_>>());
+            prop_assert!(Walk::new(Some(&v), ends - 1, endd).is_err());
+            prop_assert!(Walk::new(Some(&v), ends, endd - 1).is_err());
         }
-    }
-
-    #[test]
-    fn heads_split_without_moving() {
-        // [2, 3, 8] to [2 * 4 heads, 3, 2], and one token of each head
-        let heads = Strided::whole(&[2, 3, 8])
-            .transpose(&[2, 3, 4, 2], &[0, 2, 1, 3])
-            .unwrap();
-        let strides = |s: &Strided| s.axes.iter().map(|a| a.stride).collect::<Vec<_>>();
-        assert_eq!(strides(&heads), [24, 2, 8, 1]);
-        let token = heads
-            .slice(&[8, 3, 2], &[0, 1, 0], &[1; 3], &[8, 1, 2])
-            .unwrap();
-        assert_eq!((token.offset, strides(&token)), (8, vec![24, 2, 8, 1]));
-        // Batch and head are two axes: every second of their product has no strides.
-        assert_eq!(
-            heads.slice(&[8, 3, 2], &[0; 3], &[2, 1, 1], &[4, 3, 2]),
-            None
-        );
-        let row = Strided::whole(&[3, 1])
-            .broadcast(&[3, 1], &[2, 3, 4])
-            .unwrap();
-        assert_eq!(strides(&row), [0, 1, 0]);
-        assert_eq!(Strided::whole(&[3]).broadcast(&[3], &[2]), None);
     }
 }

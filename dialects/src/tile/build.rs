@@ -1,6 +1,6 @@
 //! Building `tile.program` from a [`TileProgram`].
 
-use super::table::TableBuilder;
+use super::table::{TableBuilder, view_words};
 use crate::diag::{Failed, Span};
 use crate::graph::{tensor_type, values_attribute};
 use crate::ir::{self, New};
@@ -175,12 +175,18 @@ impl<'c> Builder<'c, '_> {
             Step::Rearrange {
                 source,
                 destination,
+                view,
                 location,
                 ..
             } => {
-                let source = ("source", Some(self.reference(*source)));
-                let destination = ("destination", Some(self.reference(*destination)));
-                self.op("tile.rearrange", at(location), &[name, source, destination])
+                let view = view.as_ref().map(view_words);
+                let attributes = [
+                    name,
+                    ("source", Some(self.reference(*source))),
+                    ("destination", Some(self.reference(*destination))),
+                    ("view", view.map(|v| ir::longs_attribute(self.context, &v))),
+                ];
+                self.op("tile.rearrange", at(location), &attributes)
             }
             Step::Exchange {
                 copies,

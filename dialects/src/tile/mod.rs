@@ -14,6 +14,7 @@ use ipu_program::tile::{
     Binding, Buffer, BufferId, Compute, Copy, Event, Row, RowsArea, Schedule, Source, Step,
     TileProgram, Transfer,
 };
+use ipu_program::view::Walk;
 use melior::ir::OperationRef;
 use melior::ir::attribute::TypeAttribute;
 use melior::ir::operation::OperationLike;
@@ -326,16 +327,15 @@ impl Reader {
             self.reference(op, "source")?,
             self.reference(op, "destination")?,
         );
-        if let (Some(s), Some(d)) = (self.get(source), self.get(destination))
-            && s.ty.shape != d.ty.shape
-        {
-            return Err(format!(
-                "shapes differ: @{} is {}, @{} is {}",
-                s.name, s.ty, d.name, d.ty
-            ));
+        let view = ir::longs(op, "view").map(|words| table::read_view(&words));
+        let view = view.transpose()?;
+        if let (Some(s), Some(d)) = (self.get(source), self.get(destination)) {
+            Walk::new(view.as_ref(), s.ty.elements(), d.ty.elements()).map_err(|e| {
+                format!("from @{}, {}, to @{}, {}: {e}", s.name, s.ty, d.name, d.ty)
+            })?;
         }
         self.program.steps.push(Step::Rearrange {
-            view: None,
+            view,
             name,
             source,
             destination,

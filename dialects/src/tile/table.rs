@@ -1,7 +1,8 @@
-//! The tables of `tile.exchange` as words; their text is in `cpp/tile.cpp`.
+//! The tables of `tile.exchange` and the view of `tile.rearrange` as words; their text is in
+//! `cpp/tile.cpp`.
 
 use super::Read;
-use ipu_program::tile::{BufferId, Copy, Event, Row, Schedule, Transfer};
+use ipu_program::tile::{BufferId, Copy, Event, Row, Schedule, Transfer, View};
 use std::collections::BTreeMap;
 
 // Kinds of events in a table, and nobody as a source; see cpp/tile.cpp.
@@ -92,6 +93,40 @@ impl Table<'_> {
             _ => return None,
         })
     }
+}
+
+/// The words of a view: number of axes and extents, then for source and destination the first
+/// element and the strides.
+pub(super) fn view_words(view: &View) -> Vec<u64> {
+    let mut words = vec![view.shape.len() as u64];
+    words.extend(view.shape.iter().map(|&e| u64::from(e)));
+    words.push(view.source_offset);
+    words.extend(&view.source_strides);
+    words.push(view.destination_offset);
+    words.extend(&view.destination_strides);
+    words
+}
+
+/// The view that such words say.
+pub(super) fn read_view(words: &[u64]) -> Read<View> {
+    let malformed = || "has a malformed view".to_owned();
+    let (&axes, rest) = words.split_first().ok_or_else(malformed)?;
+    let axes = usize::try_from(axes).map_err(|_| malformed())?;
+    if axes.checked_mul(3).and_then(|n| n.checked_add(2)) != Some(rest.len()) {
+        return Err(malformed());
+    }
+    let (shape, rest) = rest.split_at(axes);
+    let (source, destination) = rest.split_at(axes + 1);
+    let shape = shape.iter().map(|&e| u32::try_from(e));
+    Ok(View {
+        shape: shape
+            .collect::<Result<_, _>>()
+            .map_err(|_| "has a view with an extent beyond 32 bits")?,
+        source_offset: source[0],
+        source_strides: source[1..].to_vec(),
+        destination_offset: destination[0],
+        destination_strides: destination[1..].to_vec(),
+    })
 }
 
 /// Writes tables; buffers are numbered by first appearance, as when text is parsed.

@@ -70,8 +70,10 @@ def Tile_ComputeOp : Tile_Part<"compute"> {
 def Tile_RearrangeOp : Tile_Part<"rearrange"> {
   let summary = "a conversion between layouts that is not lowered yet";
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$source,
-      FlatSymbolRefAttr:$destination);
-  let assemblyFormat = "$sym_name `from` $source `to` $destination attr-dict";
+      FlatSymbolRefAttr:$destination, OptionalAttr<DenseI64ArrayAttr>:$view);
+  let assemblyFormat = [{
+    $sym_name `from` $source `to` $destination custom<View>($view) attr-dict
+  }];
 }
 
 def Tile_ExchangeOp : Tile_Part<"exchange"> {

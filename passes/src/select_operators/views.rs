@@ -3,7 +3,7 @@
 //! base to where it wants them, in one exchange however long the chain of views is.
 
 use ipu_program::graph::{Graph, Op, OpKind, ValueId};
-use ipu_program::view::Strided;
+use ipu_program::strided::Strided;
 use std::collections::BTreeMap;
 
 /// A value in terms of the value that is stored.

@@ -8,7 +8,8 @@
 use crate::host::{HostArray, HostError, Parameters, pack, unpack};
 use crate::kernels::Call;
 use ipu_program::kernels::Kernels;
-use ipu_program::tile::{Buffer, BufferId, Compute, Copy, Source, Step, TileProgram};
+use ipu_program::tile::{Buffer, BufferId, Compute, Copy, Source, Step, TileProgram, View};
+use ipu_program::view::{ViewError, Walk};
 use std::collections::BTreeMap;
 
 /// A program that cannot be executed.
@@ -143,6 +144,14 @@ pub enum TileError {
     /// A run before the parameters were written.
     #[error("the program was run before its parameters were written")]
     NotInitialized,
+    /// A rearrangement that its view does not allow.
+    #[error("step '{step}': {error}")]
+    View {
+        /// Step.
+        step: String,
+        /// Why.
+        error: ViewError,
+    },
     /// Host data that does not fit its buffer.
     #[error("{subject}: {error}")]
     Host {
@@ -421,14 +430,9 @@ impl<'a> Interpreter<'a> {
                 name,
                 source,
                 destination,
+                view,
                 ..
-            } => {
-                let tensor = self.memory.tensor(name, *source)?;
-                let subject = || format!("step '{name}'");
-                let buffer = self.memory.describe(name, *destination)?;
-                check_shape(&subject(), &buffer.ty.shape, &tensor)?;
-                self.memory.fill(name, *destination, subject, &tensor)
-            }
+            } => self.rearrange(name, *source, *destination, view.as_ref()),
             Step::Exchange { name, copies, .. } => self.exchange(name, copies),
         }
     }
@@ -463,6 +467,49 @@ impl<'a> Interpreter<'a> {
     /// The buffer does not exist or its layout does not hold the whole tensor.
     pub fn tensor(&self, buffer: BufferId) -> Result<HostArray, TileError> {
         self.memory.tensor("inspection", buffer)
+    }
+
+    /// The bytes of a buffer on a tile, padding included.
+    ///
+    /// # Errors
+    /// The buffer does not exist or has no part on the tile.
+    pub fn bytes(&self, id: BufferId, tile: u32) -> Result<&[u8], TileError> {
+        const STEP: &str = "inspection";
+        let bytes = self.memory.describe(STEP, id)?.bytes();
+        self.memory.read(STEP, id, tile, 0, bytes.into())
+    }
+
+    /// Every copy of the destination gets the elements of the view, its other elements from the
+    /// first copy, and zeros as padding.
+    fn rearrange(
+        &mut self,
+        step: &str,
+        source: BufferId,
+        destination: BufferId,
+        view: Option<&View>,
+    ) -> Result<(), TileError> {
+        let from = self.memory.tensor(step, source)?;
+        let to = self.memory.tensor(step, destination)?;
+        let (read, write) = (from.values(), to.values());
+        let walk = Walk::new(view, read.len() as u64, write.len() as u64).map_err(|error| {
+            TileError::View {
+                step: step.to_owned(),
+                error,
+            }
+        })?;
+        let mut values = write.to_vec();
+        walk.lines(|s, d, axis| {
+            for i in 0..axis.extent {
+                let (s, d) = (s + i * axis.source, d + i * axis.destination);
+                values[d as usize] = read[s as usize];
+            }
+        });
+        let subject = || format!("step '{step}'");
+        let tensor = HostArray::new(to.ty().clone(), values).map_err(|error| TileError::Host {
+            subject: subject(),
+            error,
+        })?;
+        self.memory.fill(step, destination, subject, &tensor)
     }
 
     fn compute(&mut self, compute: &Compute) -> Result<(), TileError> {

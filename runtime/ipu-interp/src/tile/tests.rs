@@ -376,6 +376,79 @@ fn copy_blocks_packs_rows_into_panels() {
 }
 
 #[test]
+fn views_move_elements_and_keep_the_rest() {
+    let mut p = TileProgram {
+        name: "main".into(),
+        tiles: 2,
+        ..TileProgram::default()
+    };
+    let [small, big] = [[2, 3], [5, 3]].map(|s| TensorType::new(s, ElementType::F16));
+    let x = buffer(&mut p, "x", &small, by_rows(2, 3, 2, ElementOrder::Rows));
+    let y = buffer(&mut p, "y", &big, by_rows(5, 3, 2, ElementOrder::Panels));
+    let z = buffer(&mut p, "z", &big, by_rows(5, 3, 2, ElementOrder::Rows));
+    for (source, b) in [
+        (Source::Input(0), x),
+        (Source::Input(1), y),
+        (Source::Output(0), z),
+    ] {
+        bind(&mut p, source, b);
+    }
+    let rearrange = |name: &str, source, destination, view| Step::Rearrange {
+        name: name.into(),
+        source,
+        destination,
+        view,
+        location: String::new(),
+    };
+    // Transposed and repeated into columns 1 and 2 of rows 1 to 3 of y; then all of y to z.
+    let view = View {
+        shape: vec![2, 3],
+        source_offset: 0,
+        source_strides: vec![3, 1],
+        destination_offset: 4,
+        destination_strides: vec![1, 3],
+    };
+    p.steps.push(rearrange("into", x, y, Some(view.clone())));
+    p.steps.push(rearrange("copy", y, z, None));
+    let array = |ty: &TensorType, first: u32| {
+        let values = (0..ty.elements() as u32).map(|i| (first + i) as f32);
+        HostArray::new(ty.clone(), values.collect()).unwrap()
+    };
+    let inputs = [array(&small, 100), array(&big, 0)];
+    let mut interpreter = Interpreter::new(&p, Kernels::builtin(), Fill::Poison);
+    interpreter.initialize(&Parameters::new()).unwrap();
+    let out = interpreter.run(&inputs).unwrap().remove(0);
+    assert_eq!(
+        out.values(),
+        [
+            0., 1., 2., 3., 100., 103., 6., 101., 104., 9., 102., 105., 12., 13., 14.
+        ]
+    );
+    let row = interpreter.bytes(z, 1).unwrap();
+    assert_eq!(
+        (row.len(), &row[6..32]),
+        (3 * 32, &[0; 26][..]),
+        "padding is zero"
+    );
+    let mut bad = p.clone();
+    bad.steps[0] = rearrange(
+        "into",
+        x,
+        y,
+        Some(View {
+            destination_offset: 8,
+            ..view
+        }),
+    );
+    let mut interpreter = Interpreter::new(&bad, Kernels::builtin(), Fill::Poison);
+    interpreter.initialize(&Parameters::new()).unwrap();
+    assert_eq!(
+        interpreter.run(&inputs).unwrap_err().to_string(),
+        "step 'into': view reaches element 15 of the destination, which has 15"
+    );
+}
+
+#[test]
 fn errors_name_step_tile_and_buffer() {
     let attempt = |change: &dyn Fn(&mut TileProgram)| {
         let mut program = swap_and("add_f16");
