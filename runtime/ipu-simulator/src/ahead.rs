@@ -123,8 +123,11 @@ impl Body {
 }
 
 /// Where the streams of a worker go.
+#[derive(Clone, Copy)]
 struct Paths {
     place: usize,
+    /// The register of strides.
+    stride: u32,
     /// First addresses.
     start: [u32; STREAMS],
     /// From there to the access of a step.
@@ -134,10 +137,19 @@ struct Paths {
 }
 
 impl Paths {
-    fn new(body: &Body, worker: &Worker, place: usize) -> Paths {
+    /// The paths of a worker; `like` are those of another one.
+    fn new(body: &Body, worker: &Worker, place: usize, like: Option<&Paths>) -> Paths {
         let r = &worker.registers;
         let (low, high) = (r.m(body.pointer), r.m(body.pointer + 1));
+        let start = [
+            low & PACKED,
+            high & PACKED,
+            (low >> 21 | high >> 21 << 11) & PACKED,
+        ];
         let stride = r.m(body.stride);
+        if let Some(like) = like.filter(|l| l.place == place && l.stride == stride) {
+            return Paths { start, ..*like };
+        }
         let mut at = [0; STREAMS];
         let mut offsets = [[0; STREAMS]; STEPS];
         for (j, offsets) in offsets.iter_mut().enumerate() {
@@ -152,11 +164,8 @@ impl Paths {
         }
         Paths {
             place,
-            start: [
-                low & PACKED,
-                high & PACKED,
-                (low >> 21 | high >> 21 << 11) & PACKED,
-            ],
+            stride,
+            start,
             offsets,
             advance: at,
         }
@@ -213,7 +222,23 @@ impl Paths {
             advance: self.advance.map(|a| a as u32),
             phase: body.phases[self.place],
             rows,
+            whole: self.whole(),
         }
+    }
+
+    /// Whether every stream goes from atom to atom, and no load of a row follows a store of the
+    /// row to the same place.
+    fn whole(&self) -> bool {
+        let [_, _, stored] = self.start.map(i64::from);
+        (0..STREAMS).all(|s| {
+            let next = |j: usize| j as i64 * i64::from(BYTES);
+            // The streams keep their distance.
+            let distance = i64::from(self.start[s]) - stored;
+            let meets = s < 2 && -next(STEPS) < distance && distance < 0;
+            self.advance[s] == self.advance[2]
+                && !meets
+                && (0..STEPS).all(|j| self.offsets[j][s] == next(j))
+        })
     }
 
     /// Moves the packed addresses of a worker.
@@ -245,6 +270,7 @@ impl Tile {
         let slot = |n: usize| self.clock + (n as u64 + slots - first_slot) % slots;
         let mut body: Option<Body> = None;
         let mut paths: [Option<Paths>; WORKERS] = Default::default();
+        let mut like = None;
         let mut rows = ((limit - self.clock) / slots).min(1 << 20) as u32 / STEPS as u32;
         for n in members.clone() {
             let worker = &self.workers[n];
@@ -269,7 +295,8 @@ impl Tile {
                 return Ahead::Later;
             };
             rows = rows.min(left / STEPS as u32);
-            paths[n] = Some(Paths::new(body, worker, place));
+            paths[n] = Some(Paths::new(body, worker, place, like.as_ref()));
+            like = paths[n];
         }
         let Some(body) = body else {
             return Ahead::Later;
@@ -324,22 +351,24 @@ impl Tile {
             let (Some(x), Some(partials), Some(stored)) = (range(0), range(1), range(2)) else {
                 return false;
             };
-            let offset = |at: i64| (at - memory.start) as usize;
-            let all = [x, partials, stored];
-            if path.start.iter().any(|a| !a.is_multiple_of(BYTES))
-                || !path.apart(&all, env.units)
-                || self
-                    .memory
-                    .code
-                    .covers(offset(all[2].start), offset(all[2].end))
-            {
+            if path.start.iter().any(|a| !a.is_multiple_of(BYTES)) {
                 return false;
             }
-            *ranges = Some(all);
+            *ranges = Some([x, partials, stored]);
         }
-        ranges.iter().flatten().enumerate().all(|(n, own)| {
+        let free = ranges.iter().flatten().enumerate().all(|(n, own)| {
             let others = ranges.iter().flatten().enumerate().filter(|&(m, _)| m != n);
             others.flat_map(|(_, r)| r).all(|r| !overlap(&own[2], r))
-        })
+        });
+        let offset = |at: i64| (at - memory.start) as usize;
+        free && paths
+            .iter()
+            .flatten()
+            .zip(ranges.iter().flatten())
+            .all(|(path, ranges)| {
+                let code = &self.memory.code;
+                path.apart(ranges, env.units)
+                    && !code.covers(offset(ranges[2].start), offset(ranges[2].end))
+            })
     }
 }

@@ -124,6 +124,44 @@ impl Ram {
         }
     }
 
+    /// Four values as by [`Ram::peek64`], one behind the other.
+    #[inline(always)]
+    pub(crate) fn peek_row(&self, offset: u32) -> [u64; 4] {
+        let (page, at) = (
+            offset as usize / PAGE_BYTES,
+            offset as usize % PAGE_BYTES / 8,
+        );
+        match self.pages.get(page) {
+            Some(page) if at <= PAGE_BYTES / 8 - 4 => {
+                let (words, _) = page.get().as_chunks();
+                [0, 1, 2, 3].map(|i: usize| u64::from_le_bytes(words[at + i]))
+            }
+            _ => [0, 8, 16, 24].map(|bytes| self.peek64(offset.wrapping_add(bytes))),
+        }
+    }
+
+    /// Stores four values as by [`Ram::poke64`], one behind the other.
+    #[inline(always)]
+    pub(crate) fn poke_row(&mut self, offset: u32, values: [u64; 4]) {
+        let (page, at) = (
+            offset as usize / PAGE_BYTES,
+            offset as usize % PAGE_BYTES / 8,
+        );
+        match self.pages.get_mut(page) {
+            Some(page) if at <= PAGE_BYTES / 8 - 4 => {
+                let (words, _) = page.get_mut().as_chunks_mut();
+                for (i, value) in values.into_iter().enumerate() {
+                    words[at + i] = value.to_le_bytes();
+                }
+            }
+            _ => {
+                for (i, value) in values.into_iter().enumerate() {
+                    self.poke64(offset.wrapping_add(8 * i as u32), value);
+                }
+            }
+        }
+    }
+
     /// Start and size of memory.
     pub(crate) fn extent(&self) -> (u32, u32) {
         (self.base, self.size)

@@ -125,8 +125,7 @@ fn dot<const N: usize, const M: usize, const FUSED: bool>(
 ) -> bool {
     let (mut total, mut lost) = ([0.0; N], [0.0; N]);
     for u in 0..N {
-        let products = products::<M, FUSED>(x, w, u);
-        let (s, l) = two_sum(f64::from(values[u]), products);
+        let (s, l) = two_sum(f64::from(values[u]), products::<M, FUSED>(x, w, u));
         total[u] = s;
         lost[u] = l;
     }

@@ -59,6 +59,16 @@ impl Step {
     }
 
     #[inline(always)]
+    fn stored(&self) -> usize {
+        usize::from(self.stored & 15)
+    }
+
+    #[inline(always)]
+    fn loaded(&self, stream: usize) -> usize {
+        usize::from(self.loaded[stream] & 15)
+    }
+
+    #[inline(always)]
     fn result(&self) -> usize {
         usize::from(self.result & 15)
     }
@@ -77,6 +87,9 @@ pub(crate) struct Course {
     /// Phase of the first step.
     pub(crate) phase: usize,
     pub(crate) rows: u32,
+    /// Whether all accesses of a row stand one behind the other in each stream, and its loads may
+    /// precede its stores.
+    pub(crate) whole: bool,
 }
 
 impl Course {
@@ -100,9 +113,9 @@ impl Course {
         let registers = &self.steps[j];
         let place = |s: usize| at[s].wrapping_add(self.offsets[j][s]);
         let loaded = [ram.peek64(place(0)), ram.peek64(place(1))];
-        ram.poke64(place(2), pairs[usize::from(registers.stored & 15)]);
-        pairs[usize::from(registers.loaded[0] & 15)] = loaded[0];
-        pairs[usize::from(registers.loaded[1] & 15)] = loaded[1];
+        ram.poke64(place(2), pairs[registers.stored()]);
+        pairs[registers.loaded(0)] = loaded[0];
+        pairs[registers.loaded(1)] = loaded[1];
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Accumulators are checked when they arise: each is zero or within the limits of all phases, so
 //! that the next step that starts from it is exact and, for f16 sums, leaves no overflow behind.
-//! Where a step does not pass, nothing of it has happened.
+//! Where a step does not pass, nothing of it has happened. Memory is read and written row by row.
 
 use std::arch::x86_64::*;
 
@@ -100,7 +100,7 @@ pub(super) fn wide<const FIRST: usize>(
     let mut hi = singles(&state.even, 8);
     let odd = state.odd.as_flattened();
     let [first, second] = [singles(odd, 0), singles(odd, 8)];
-    if outside(lo, hi) | outside(first, second) != 0 {
+    if !course.whole || outside(lo, hi) | outside(first, second) != 0 {
         return (row, 0);
     }
     let mut odd = [
@@ -111,6 +111,8 @@ pub(super) fn wide<const FIRST: usize>(
     ];
     let mut at = course.at(row);
     let mut stopped = 0;
+    let mut stored = [0; STEPS];
+    let (mut xs, mut sums);
     macro_rules! step {
         ($rows:lifetime, $j:literal) => {
             let phase = const { (FIRST + $j) % STEPS };
@@ -149,17 +151,24 @@ pub(super) fn wide<const FIRST: usize>(
             }
             (lo, hi) = (next_lo, next_hi);
             let result = _mm_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(out);
-            course.transfer($j, &at, pairs, ram);
+            stored[$j] = pairs[registers.stored()];
+            pairs[registers.loaded(0)] = xs[$j];
+            pairs[registers.loaded(1)] = sums[$j];
             pairs[registers.result()] = _mm_cvtsi128_si64(result) as u64;
         };
     }
     'rows: while row < course.rows {
+        (xs, sums) = (ram.peek_row(at[0]), ram.peek_row(at[1]));
         step!('rows, 0);
         step!('rows, 1);
         step!('rows, 2);
         step!('rows, 3);
+        ram.poke_row(at[2], stored);
         row += 1;
         course.next_row(&mut at);
+    }
+    for (&value, offset) in stored[..stopped].iter().zip((at[2]..).step_by(8)) {
+        ram.poke64(offset, value);
     }
     put_singles(&mut state.even, 0, lo);
     put_singles(&mut state.even, 8, hi);
@@ -191,7 +200,7 @@ pub(super) fn narrow<const FIRST: usize>(
     let pair_of = |values: __m128| _mm_cvtsi128_si64(_mm_castps_si128(values)) as u64;
     let upper = |values: __m128| _mm_movehl_ps(values, values);
     let mut even = singles(&state.even, 0);
-    if outside(even) != 0 {
+    if !course.whole || outside(even) != 0 {
         return (row, 0);
     }
     let odd = singles(state.odd.as_flattened(), 0);
@@ -199,6 +208,8 @@ pub(super) fn narrow<const FIRST: usize>(
     let mut odd = [low_half, upper(low_half), high_half, upper(high_half)].map(pair_of);
     let mut at = course.at(row);
     let mut stopped = 0;
+    let mut stored = [0; STEPS];
+    let (mut xs, mut sums);
     macro_rules! step {
         ($rows:lifetime, $j:literal) => {
             let phase = const { (FIRST + $j) % STEPS };
@@ -237,17 +248,24 @@ pub(super) fn narrow<const FIRST: usize>(
                 odd[phase] = partials;
             }
             even = next;
-            course.transfer($j, &at, pairs, ram);
+            stored[$j] = pairs[registers.stored()];
+            pairs[registers.loaded(0)] = xs[$j];
+            pairs[registers.loaded(1)] = sums[$j];
             pairs[registers.result()] = out;
         };
     }
     'rows: while row < course.rows {
+        (xs, sums) = (ram.peek_row(at[0]), ram.peek_row(at[1]));
         step!('rows, 0);
         step!('rows, 1);
         step!('rows, 2);
         step!('rows, 3);
+        ram.poke_row(at[2], stored);
         row += 1;
         course.next_row(&mut at);
+    }
+    for (&value, offset) in stored[..stopped].iter().zip((at[2]..).step_by(8)) {
+        ram.poke64(offset, value);
     }
     put_singles(&mut state.even, 0, even);
     for (values, pair) in state.odd.iter_mut().zip(odd) {
