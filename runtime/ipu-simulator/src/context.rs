@@ -268,7 +268,7 @@ pub(crate) struct HalfSlot {
     /// Greatest magnitude of each unit and the least that is not zero, as f16 bits.
     ranges: [[u16; 2]; 16],
     /// Bounds of them, possibly wide.
-    range: [u16; 2],
+    pub(crate) range: [u16; 2],
     /// Counts replaced units.
     age: u8,
     /// [`spread`] of all values.

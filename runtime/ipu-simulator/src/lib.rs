@@ -28,6 +28,7 @@
 //! # Ok::<(), ipu_simulator::SimError>(())
 //! ```
 
+mod ahead;
 mod chip;
 mod code;
 mod context;

@@ -34,17 +34,21 @@ impl Slot {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn get_mut(&mut self) -> &mut Page {
         match self {
             Slot::Owned(page) => page,
-            other => {
-                *other = Slot::Owned(Box::new(*other.get()));
-                match other {
-                    Slot::Owned(page) => page,
-                    _ => unreachable!("just replaced"),
-                }
-            }
+            other => other.own(),
+        }
+    }
+
+    /// A private copy in place of what was there.
+    #[cold]
+    fn own(&mut self) -> &mut Page {
+        *self = Slot::Owned(Box::new(*self.get()));
+        match self {
+            Slot::Owned(page) => page,
+            _ => unreachable!("just replaced"),
         }
     }
 }
@@ -95,6 +99,72 @@ impl Ram {
             self.stored = Some(offset);
         }
         Ok(())
+    }
+
+    /// The aligned eight bytes at an offset from the start of memory; 0 beyond its end.
+    #[inline(always)]
+    pub(crate) fn peek64(&self, offset: u32) -> u64 {
+        let offset = offset as usize;
+        match self.pages.get(offset / PAGE_BYTES) {
+            Some(page) => {
+                let (words, _) = page.get().as_chunks();
+                u64::from_le_bytes(words[offset / 8 % (PAGE_BYTES / 8)])
+            }
+            None => 0,
+        }
+    }
+
+    /// Stores what [`Ram::peek64`] reads, where no code is decoded; nothing beyond the end.
+    #[inline(always)]
+    pub(crate) fn poke64(&mut self, offset: u32, value: u64) {
+        let offset = offset as usize;
+        if let Some(page) = self.pages.get_mut(offset / PAGE_BYTES) {
+            let (words, _) = page.get_mut().as_chunks_mut();
+            words[offset / 8 % (PAGE_BYTES / 8)] = value.to_le_bytes();
+        }
+    }
+
+    /// Four values as by [`Ram::peek64`], one behind the other.
+    #[inline(always)]
+    pub(crate) fn peek_row(&self, offset: u32) -> [u64; 4] {
+        let (page, at) = (
+            offset as usize / PAGE_BYTES,
+            offset as usize % PAGE_BYTES / 8,
+        );
+        match self.pages.get(page) {
+            Some(page) if at <= PAGE_BYTES / 8 - 4 => {
+                let (words, _) = page.get().as_chunks();
+                [0, 1, 2, 3].map(|i: usize| u64::from_le_bytes(words[at + i]))
+            }
+            _ => [0, 8, 16, 24].map(|bytes| self.peek64(offset.wrapping_add(bytes))),
+        }
+    }
+
+    /// Stores four values as by [`Ram::poke64`], one behind the other.
+    #[inline(always)]
+    pub(crate) fn poke_row(&mut self, offset: u32, values: [u64; 4]) {
+        let (page, at) = (
+            offset as usize / PAGE_BYTES,
+            offset as usize % PAGE_BYTES / 8,
+        );
+        match self.pages.get_mut(page) {
+            Some(page) if at <= PAGE_BYTES / 8 - 4 => {
+                let (words, _) = page.get_mut().as_chunks_mut();
+                for (i, value) in values.into_iter().enumerate() {
+                    words[at + i] = value.to_le_bytes();
+                }
+            }
+            _ => {
+                for (i, value) in values.into_iter().enumerate() {
+                    self.poke64(offset.wrapping_add(8 * i as u32), value);
+                }
+            }
+        }
+    }
+
+    /// Start and size of memory.
+    pub(crate) fn extent(&self) -> (u32, u32) {
+        (self.base, self.size)
     }
 
     #[inline]
@@ -170,6 +240,28 @@ impl Code {
         }
     }
 
+    /// The instruction at `pc` if it is decoded.
+    pub(crate) fn decoded(&self, ram: &Ram, pc: u32) -> Option<&Issue> {
+        let offset = pc.wrapping_sub(ram.base) as usize;
+        match self.0.get(offset / BLOCK_BYTES) {
+            Some(Some(block)) if pc.is_multiple_of(4) => Some(&block.0[offset / 4 % BLOCK_WORDS]),
+            _ => None,
+        }
+    }
+
+    /// Whether stores to offsets in `[start, end)` would drop decoded code.
+    pub(crate) fn covers(&self, start: usize, end: usize) -> bool {
+        let blocks = self.0.get(self.touched(start, end)).unwrap_or_default();
+        blocks.iter().any(Option::is_some)
+    }
+
+    /// The blocks that hold words of `[start, end)`: a block also holds the first word of its
+    /// successor.
+    fn touched(&self, start: usize, end: usize) -> std::ops::Range<usize> {
+        let first = start.saturating_sub(4) / BLOCK_BYTES;
+        first..end.div_ceil(BLOCK_BYTES).min(self.0.len())
+    }
+
     #[cold]
     fn fill(&mut self, ram: &Ram, pc: u32, cache: &CodeCache) -> Result<(), Reason> {
         if !pc.is_multiple_of(4) || pc < ram.base || pc >= ram.region1 {
@@ -194,12 +286,10 @@ impl Code {
         Ok(())
     }
 
-    /// Drops what was decoded from `[start, end)`: a block also holds the first word of its
-    /// successor.
+    /// Drops what was decoded from `[start, end)`.
     fn forget(&mut self, start: usize, end: usize) {
-        let first = start.saturating_sub(4) / BLOCK_BYTES;
-        let last = end.div_ceil(BLOCK_BYTES).min(self.0.len());
-        for block in self.0.get_mut(first..last).unwrap_or_default() {
+        let touched = self.touched(start, end);
+        for block in self.0.get_mut(touched).unwrap_or_default() {
             *block = None;
         }
     }

@@ -4,6 +4,7 @@ use ipu_isa::Opcode;
 use ipu_target::Target;
 use ipu_target::geometry::Physical;
 
+use crate::ahead::Ahead;
 use crate::chip::Counters;
 use crate::code::{CodeCache, Issue, Kind, Unit};
 use crate::context::{Supervisor, SupervisorState, WORKERS, Weights, Worker};
@@ -156,13 +157,22 @@ impl Tile {
     /// issue before that.
     fn run_workers(&mut self, limit: u64, env: &Env) -> Result<(), Trouble> {
         let active = self.active;
-        loop {
+        // The repeat body that no worker runs ahead in, and the clock of the next attempt.
+        let (mut ordinary, mut attempt) = (0, 0);
+        'rounds: loop {
             for slot in (self.clock % WORKERS as u64) as usize..WORKERS {
                 if self.clock >= limit {
                     return Ok(());
                 }
                 if active >> slot & 1 != 0 && self.workers[slot].ready <= self.clock {
-                    let pc = self.workers[slot].pc;
+                    let Worker { pc, repeat, .. } = self.workers[slot];
+                    if repeat.count > 1 && repeat.first != ordinary && self.clock >= attempt {
+                        match self.run_ahead(limit, env) {
+                            Ahead::Done => continue 'rounds,
+                            Ahead::Later => attempt = self.clock + WORKERS as u64,
+                            Ahead::Never => ordinary = repeat.first,
+                        }
+                    }
                     self.issue_worker(slot, env)
                         .map_err(|reason| (Context::Worker(slot as u8), pc, reason))?;
                     self.memory.settle();

@@ -6,14 +6,14 @@ use clap::Parser;
 
 use crate::data::{Define, Dump, Load, Setting, TileSet, address};
 
-/// Assembles a program (or loads an image) and runs it on simulated tiles.
+/// Assembles a program (or takes an object of `ipu-mc`, or an image) and runs it on simulated tiles.
 ///
 /// A worker program runs on one context (or on as many as `--workers` says) from its entry to its
 /// exit. A supervisor program is called like a kernel: it ends by returning to $m10 or by `trap 0`.
 #[derive(Debug, Parser)]
 #[command(name = "ipu-sim", version)]
 pub struct Cli {
-    /// Source, or with `--image` the bytes of memory.
+    /// Source or ELF object, or with `--image` the bytes of memory.
     pub file: PathBuf,
     /// Defines an assembler constant, 1 without a value.
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]

@@ -4,6 +4,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use ipu_isa::asm::Assembler;
+use ipu_isa::elf;
 use ipu_isa::link::{LinkOptions, Linker};
 use ipu_isa::object::{Binding, Object, Symbol, SymbolPlace};
 use ipu_simulator::Symbols;
@@ -23,6 +24,8 @@ pub struct Program {
     pub symbols: Symbols,
 }
 
+/// First bytes of an ELF file.
+const ELF_MAGIC: &[u8] = b"\x7fELF";
 /// Name of a symbol added where code without symbols starts.
 const CODE: &str = "code";
 
@@ -124,7 +127,28 @@ fn starter(cli: &Cli, entry: &str, stride: u32) -> String {
     text
 }
 
-/// Assembles and links, or loads an image.
+/// The object of the file: ELF as `ipu-mc` writes it, or else assembled.
+fn object(cli: &Cli, name: &str) -> Result<Object> {
+    let bytes = fs::read(&cli.file).with_context(|| format!("cannot read {name}"))?;
+    if bytes.starts_with(ELF_MAGIC) {
+        if let Some(define) = cli.defines.first() {
+            bail!(
+                "{name} is an object; -D{} only matters to a source",
+                define.name
+            );
+        }
+        return elf::read_object(name, &bytes).with_context(|| name.to_string());
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| anyhow!("{name} is neither ELF nor text; --image loads bytes"))?;
+    let mut assembler = Assembler::new();
+    for define in &cli.defines {
+        assembler.define(&define.name, define.value);
+    }
+    assembler.assemble(name, &text).map_err(|e| anyhow!("{e}"))
+}
+
+/// Assembles and links, links an object, or loads an image.
 pub fn build(cli: &Cli) -> Result<Program> {
     let target = Target::ipu21();
     if !cli.vertex_stride.is_multiple_of(4) {
@@ -153,14 +177,7 @@ pub fn build(cli: &Cli) -> Result<Program> {
         }
         segments.push((address, bytes));
     } else {
-        let text = fs::read_to_string(&cli.file).with_context(|| format!("cannot read {name}"))?;
-        let mut assembler = Assembler::new();
-        for define in &cli.defines {
-            assembler.define(&define.name, define.value);
-        }
-        let mut object = assembler
-            .assemble(&name, &text)
-            .map_err(|e| anyhow!("{e}"))?;
+        let mut object = object(cli, &name)?;
         entry = entry_of(&mut object, cli.entry.as_deref())?;
         linker.add(object);
     }

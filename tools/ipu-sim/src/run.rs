@@ -146,6 +146,11 @@ fn go(cli: &Cli, program: &Program, chip: &mut Chip) -> Result<()> {
             Ok(Stop::Halted { .. }) => return Ok(()),
             // The host has nothing to say.
             Ok(Stop::HostSync { .. }) => {}
+            Err(SimError::MaxCycles { .. }) => bail!(
+                "the program did not end within {0} cycles, the limit; --max-cycles={1} gives it more",
+                cli.max_cycles,
+                cli.max_cycles.saturating_mul(10)
+            ),
             Err(error) => {
                 let text = chip.report(&error, &program.symbols, |_, _| None);
                 let stop = matches!(

@@ -14,7 +14,7 @@ use super::numeric::{
 };
 use super::{AuxResult, settle};
 use crate::code::{AuxRun, BundleRun, Issue, Op};
-use crate::context::{Accumulators, HalfSlot, Weights, Worker};
+use crate::context::{Accumulators, Weights, Worker};
 use crate::fault::Reason;
 use crate::memory::Ram;
 use crate::units::Units;
@@ -22,7 +22,7 @@ use crate::units::Units;
 /// Units of one AMP set.
 pub(crate) const UNITS: usize = 8;
 /// Units of both sets.
-const BOTH: usize = 2 * UNITS;
+pub(super) const BOTH: usize = 2 * UNITS;
 
 /// Moves two partials in at the end of a chain; returns the two that leave.
 #[inline(always)]
@@ -98,25 +98,34 @@ pub(crate) fn halves(word: u64) -> [f64; 4] {
     [0, 16, 32, 48].map(|shift| from_f16((word >> shift) as u16))
 }
 
+/// The sum of the four products of unit `u`.
+#[inline(always)]
+pub(super) fn products<const M: usize, const FUSED: bool>(
+    x: &[f64; 4],
+    w: &[[f64; M]; 4],
+    u: usize,
+) -> f64 {
+    if FUSED {
+        x[3].mul_add(
+            w[3][u],
+            x[2].mul_add(w[2][u], x[1].mul_add(w[1][u], x[0] * w[0][u])),
+        )
+    } else {
+        (x[0] * w[0][u] + x[1] * w[1][u]) + (x[2] * w[2][u] + x[3] * w[3][u])
+    }
+}
+
 /// Adds the four products of every unit to `start`, in place. False when a result may be wrong:
 /// then nothing is defined.
 #[inline(always)]
-fn dot<const N: usize, const FUSED: bool>(
+fn dot<const N: usize, const M: usize, const FUSED: bool>(
     values: &mut [f32; N],
     x: &[f64; 4],
-    w: &[[f64; BOTH]; 4],
+    w: &[[f64; M]; 4],
 ) -> bool {
     let (mut total, mut lost) = ([0.0; N], [0.0; N]);
     for u in 0..N {
-        let products = if FUSED {
-            x[3].mul_add(
-                w[3][u],
-                x[2].mul_add(w[2][u], x[1].mul_add(w[1][u], x[0] * w[0][u])),
-            )
-        } else {
-            (x[0] * w[0][u] + x[1] * w[1][u]) + (x[2] * w[2][u] + x[3] * w[3][u])
-        };
-        let (s, l) = two_sum(f64::from(values[u]), products);
+        let (s, l) = two_sum(f64::from(values[u]), products::<M, FUSED>(x, w, u));
         total[u] = s;
         lost[u] = l;
     }
@@ -140,10 +149,10 @@ fn dot<const N: usize, const FUSED: bool>(
 /// The dot products where [`dot`] does not apply.
 #[cold]
 #[inline(never)]
-fn dot_slow<const N: usize>(
+fn dot_slow<const N: usize, const M: usize>(
     start: &[f32; N],
     x: &[f64; 4],
-    w: &[[f64; BOTH]; 4],
+    w: &[[f64; M]; 4],
     fp: &mut Fp,
 ) -> [f32; N] {
     std::array::from_fn(|u| {
@@ -161,7 +170,7 @@ fn dot_slow<const N: usize>(
 }
 
 /// What differs between processors: the conversions of four halves.
-trait Halves {
+pub(super) trait Halves {
     /// Whether multiplying and adding in one instruction is fast.
     const FUSED: bool;
     /// Values of four halves.
@@ -173,7 +182,7 @@ trait Halves {
 }
 
 /// Any processor.
-struct Base;
+pub(super) struct Base;
 
 impl Halves for Base {
     const FUSED: bool = false;
@@ -194,26 +203,27 @@ impl Halves for Base {
     }
 }
 
+/// The dot products of all units; `spread` is that of the weights.
 #[inline(always)]
-fn dots<const N: usize, H: Halves>(
+pub(super) fn dots<const N: usize, const M: usize, H: Halves>(
     start: [f32; N],
     x: u64,
-    slot: &HalfSlot,
+    (w, spread): (&[[f64; M]; 4], u32),
     fp: &mut Fp,
 ) -> [f32; N] {
     let values = H::expand(x).map(f64::from);
-    if fp.round == Round::Nearest && H::spread(x) + slot.spread <= EXACT_SPREAD {
+    if fp.round == Round::Nearest && H::spread(x) + spread <= EXACT_SPREAD {
         let mut next = start;
         let done = if H::FUSED {
-            dot::<N, true>(&mut next, &values, &slot.values)
+            dot::<N, M, true>(&mut next, &values, w)
         } else {
-            dot::<N, false>(&mut next, &values, &slot.values)
+            dot::<N, M, false>(&mut next, &values, w)
         };
         if done {
             return next;
         }
     }
-    dot_slow(&start, &values, &slot.values, fp)
+    dot_slow(&start, &values, w, fp)
 }
 
 /// Rounds f32 to f16 halves.
@@ -248,6 +258,17 @@ fn pack_slow(values: &[f32], fp: &mut Fp) -> u64 {
     word
 }
 
+/// Rounds four f32 to f16 halves.
+#[inline(always)]
+pub(super) fn shrink<H: Halves>(values: [f32; 4], fp: &mut Fp) -> u64 {
+    let plain = if fp.round16 == Round::Nearest {
+        H::shrink(values)
+    } else {
+        None
+    };
+    plain.unwrap_or_else(|| pack_slow(&values, fp))
+}
+
 /// f16 partials and results, both sets, all engines.
 #[inline(always)]
 fn wide<H: Halves>(op: &Op, worker: &mut Worker, weights: &Weights, fp: &mut Fp) -> AuxResult {
@@ -261,16 +282,11 @@ fn wide<H: Halves>(op: &Op, worker: &mut Worker, weights: &Weights, fp: &mut Fp)
     let mut start = [0.0; BOTH];
     start[..UNITS].copy_from_slice(&low);
     start[UNITS..].copy_from_slice(&high);
-    let next = dots::<BOTH, H>(start, x, &weights.f16[phase], fp);
+    let slot = &weights.f16[phase];
+    let next = dots::<BOTH, BOTH, H>(start, x, (&slot.values, slot.spread), fp);
     acc.even[0].copy_from_slice(&next[..UNITS]);
     acc.even[1].copy_from_slice(&next[UNITS..]);
-    let out = [out0[0], out0[1], out1[0], out1[1]];
-    let plain = if fp.round16 == Round::Nearest {
-        H::shrink(out)
-    } else {
-        None
-    };
-    let word = plain.unwrap_or_else(|| pack_slow(&out, fp));
+    let word = shrink::<H>([out0[0], out0[1], out1[0], out1[1]], fp);
     AuxResult::pair(op.r[0], [word as u32, (word >> 32) as u32])
 }
 
@@ -283,7 +299,8 @@ fn narrow<H: Halves>(op: &Op, worker: &mut Worker, weights: &Weights, fp: &mut F
     let pin = [r.a(op.r[2]), r.a(op.r[2] + 1)].map(f32::from_bits);
     let acc = &mut worker.accumulators;
     let (start, out) = exchange(acc, 0, phase, pin);
-    acc.even[0] = dots::<UNITS, H>(start, x, &weights.f16[phase], fp);
+    let slot = &weights.f16[phase];
+    acc.even[0] = dots::<UNITS, BOTH, H>(start, x, (&slot.values, slot.spread), fp);
     AuxResult::pair(op.r[0], out.map(f32::to_bits))
 }
 
@@ -348,13 +365,13 @@ fn narrow_base(
 
 /// The same functions for x86 processors with fused multiply-add.
 #[cfg(target_arch = "x86_64")]
-mod vector {
+pub(super) mod vector {
     use super::super::numeric::spread;
     use super::*;
     use std::arch::x86_64::*;
 
     /// A processor with the features that [`select`] asks for.
-    struct Vector;
+    pub(in super::super) struct Vector;
 
     impl Halves for Vector {
         const FUSED: bool = true;
@@ -464,8 +481,14 @@ mod vector {
         "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c"
     );
 
-    /// The fastest `(both sets, one set, bundle)` of this processor.
-    pub(super) fn select() -> Option<(AuxRun, AuxRun, BundleRun)> {
+    /// The kinds of processor that have functions of their own.
+    pub(in super::super) enum Width {
+        Avx2,
+        Avx512,
+    }
+
+    /// The kind of this processor.
+    pub(in super::super) fn width() -> Option<Width> {
         let base = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
             && is_x86_feature_detected!("f16c");
@@ -474,15 +497,23 @@ mod vector {
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512bw");
         match (base, wide) {
-            (true, true) => Some((wide_avx512, narrow_avx512, bundle_avx512)),
-            (true, false) => Some((wide_avx2, narrow_avx2, bundle_avx2)),
+            (true, true) => Some(Width::Avx512),
+            (true, false) => Some(Width::Avx2),
             _ => None,
         }
+    }
+
+    /// The fastest `(both sets, one set, bundle)` of this processor.
+    pub(super) fn select() -> Option<(AuxRun, AuxRun, BundleRun)> {
+        Some(match width()? {
+            Width::Avx512 => (wide_avx512, narrow_avx512, bundle_avx512),
+            Width::Avx2 => (wide_avx2, narrow_avx2, bundle_avx2),
+        })
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-mod vector {
+pub(super) mod vector {
     use super::{AuxRun, BundleRun};
 
     pub(super) fn select() -> Option<(AuxRun, AuxRun, BundleRun)> {

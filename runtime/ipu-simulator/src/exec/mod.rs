@@ -9,6 +9,7 @@ pub(crate) mod float;
 pub(crate) mod integer;
 pub(crate) mod memory;
 pub(crate) mod numeric;
+pub(crate) mod rows;
 pub(crate) mod slic;
 
 use ipu_isa::Opcode;
