@@ -42,7 +42,10 @@ impl Split {
 
     /// `parts` parts of whole units of an axis without periods, `stride` tiles apart.
     pub fn even(extent: u32, parts: u32, unit: u32, stride: u32) -> Self {
-        let (parts, unit) = (parts.max(1), unit.max(1));
+        if parts <= 1 {
+            return Split::whole(extent);
+        }
+        let unit = unit.max(1);
         Split {
             parts,
             block: extent
@@ -50,7 +53,7 @@ impl Split {
                 .div_ceil(parts)
                 .saturating_mul(unit)
                 .min(extent),
-            stride: if parts > 1 { stride } else { 0 },
+            stride,
             unit,
             period: 0,
         }

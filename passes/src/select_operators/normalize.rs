@@ -4,10 +4,10 @@
 //! `[groups, n, columns]` to `[groups, columns]`; attention has one head and operands of rank 3;
 //! a matrix product transposes its right operand only, and operands that the program computes have
 //! equal batch axes; elementwise operands that the program computes have the shape of the result;
-//! a convolution whose patches do not overlap is a linear operator. The new operators only give
+//! a linear operator has a weight and a bias that the host knows; a convolution whose patches do not overlap is a linear operator. The new operators only give
 //! elements another shape or order and carry the location of the one that they serve.
 
-use ipu_program::graph::{Activation, Graph, Op, OpKind, ReduceKind, ValueId};
+use ipu_program::graph::{Activation, BinaryKind, Graph, Op, OpKind, ReduceKind, ValueId};
 use ipu_program::types::TensorType;
 
 /// The graph in normal form; operators without one are kept for the refusal.
@@ -150,6 +150,37 @@ impl Normalizer<'_> {
                     transpose_b,
                 };
                 self.out.add_op(kind, vec![a, b], ty, self.location.clone())
+            }
+            (OpKind::Linear { activation }, &[x, w, ref bias @ ..])
+                if !self.host(w) || bias.iter().any(|&b| !self.host(b)) =>
+            {
+                let mut shape = self.shape(x);
+                if let (Some(last), Some(&n)) = (shape.last_mut(), ty.shape.last()) {
+                    *last = n;
+                }
+                let rows = shape[..shape.len() - 1].iter().product();
+                let (k, n) = (self.shape(w)[0], ty.shape[ty.shape.len() - 1]);
+                let product = if self.host(w) {
+                    self.add(OpKind::MATMUL, vec![x, w], shape)
+                } else {
+                    let x = self.reshape(x, vec![rows, k]);
+                    let product = self.add(OpKind::MATMUL, vec![x, w], vec![rows, n]);
+                    self.reshape(product, shape)
+                };
+                let mut result = product;
+                if let Some(&b) = bias.first() {
+                    let b = if self.host(b) {
+                        b
+                    } else {
+                        self.add(OpKind::Broadcast, vec![b], ty.shape.clone())
+                    };
+                    let add = OpKind::Binary(BinaryKind::Add);
+                    result = self.add(add, vec![result, b], ty.shape.clone());
+                }
+                match activation {
+                    Activation::None => result,
+                    Activation::Relu => self.add(OpKind::RELU, vec![result], ty.shape.clone()),
+                }
             }
             (OpKind::Binary(_), &[a, b]) => {
                 let [a, b] = [a, b].map(|x| {

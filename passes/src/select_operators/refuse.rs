@@ -1,9 +1,9 @@
 //! What has no lowering, found before plans are searched, so that a user sees all of it at once.
 
+use super::NoLowering;
 use super::plans::Machine;
 use super::plans::local::elementwise_kernel;
 use super::views::is_view;
-use super::{NoLowering, host};
 use ipu_program::graph::{Graph, Op, OpKind, ValueId};
 use ipu_program::layout::PANEL;
 use ipu_program::types::{ElementType, TensorType};
@@ -122,26 +122,17 @@ fn refusal(graph: &Graph, machine: &Machine<'_>, op: &Op) -> Option<String> {
         OpKind::Repeat { .. } => {
             Some("'nn.repeat' has no lowering to tiles: write its iterations out".to_owned())
         }
-        OpKind::Linear { .. } => {
-            if !host(graph, op.operands[1]) || op.operands.len() > 2 && !host(graph, op.operands[2])
-            {
-                return Some(format!(
-                    "'nn.linear' with a computed weight or bias has no lowering: write 'nn.matmul' \
-                     and 'nn.add' for {}",
-                    ty(1)?
-                ));
-            }
-            op.operands
-                .get(2)
-                .filter(|&&v| graph.ty(v).matrix().rows != 1)
-                .map(|&v| {
-                    format!(
-                        "'nn.linear' with a bias of {} has no lowering: a bias is one row, add \
+        OpKind::Linear { .. } => op
+            .operands
+            .get(2)
+            .filter(|&&v| graph.ty(v).matrix().rows != 1)
+            .map(|&v| {
+                format!(
+                    "'nn.linear' with a bias of {} has no lowering: a bias is one row, add \
                          other tensors by 'nn.add'",
-                        graph.ty(v)
-                    )
-                })
-        }
+                    graph.ty(v)
+                )
+            }),
         OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. } => op.operands[1..]
             .iter()
             .find(|&&v| graph.ty(v).matrix().rows != 1)

@@ -94,7 +94,7 @@ impl Builder<'_> {
     /// A reduction in normal form.
     pub fn reduce(&mut self, op: &Op, plan: &Plan, kind: ReduceKind) -> Result<(), TileError> {
         let layout = self.result_layout(op)?;
-        let &[ref lx] = self.operand_layouts(op, plan)? else {
+        let [lx] = self.operand_layouts(op, plan)? else {
             return Err(error(op, "the plan has another number of operands"));
         };
         let ty = self.graph.ty(op.operands[0]).clone();

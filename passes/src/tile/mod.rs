@@ -13,9 +13,9 @@ use ipu_program::graph::{Graph, Op, OpKind, ValueId};
 use ipu_program::kernels::{Access, Kernels};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass};
 use ipu_program::plan::{Family, Plan};
+use ipu_program::strided::Strided;
 use ipu_program::tile::{Binding, Buffer, BufferId, Compute, Source, Step, TileProgram, View};
 use ipu_program::types::TensorType;
-use ipu_program::strided::Strided;
 use std::collections::BTreeMap;
 
 /// A graph that cannot be tiled: a pass before this one did not run, or the IR was edited.

@@ -228,7 +228,7 @@ impl Builder<'_> {
     /// A product of two batches of matrices.
     pub fn product(&mut self, op: &Op, plan: &Plan, transposed: bool) -> Result<(), TileError> {
         let result = self.result_layout(op)?;
-        let &[ref la, ref lb] = self.operand_layouts(op, plan)? else {
+        let [la, lb] = self.operand_layouts(op, plan)? else {
             return Err(error(op, "the plan has another number of operands"));
         };
         let (ta, tb) = (
@@ -356,7 +356,7 @@ impl Builder<'_> {
         causal: bool,
     ) -> Result<(), TileError> {
         let result = self.result_layout(op)?;
-        let &[ref lq, ref lk, ref lv] = self.operand_layouts(op, plan)? else {
+        let [lq, lk, lv] = self.operand_layouts(op, plan)? else {
             return Err(error(op, "the plan has another number of operands"));
         };
         let types: Vec<TensorType> = op
