@@ -22,6 +22,8 @@ namespace {
 struct Inliner : DialectInlinerInterface {
   using DialectInlinerInterface::DialectInlinerInterface;
   bool isLegalToInline(Operation *, Region *, bool, IRMapping &) const final { return true; }
+  /// Into the body of a repeat.
+  bool isLegalToInline(Region *, Region *, bool, IRMapping &) const final { return true; }
 };
 /// Hands each op of the dialect to Rust.
 struct RustPattern : RewritePattern {
@@ -52,20 +54,27 @@ void nn::NnDialect::getCanonicalizationPatterns(RewritePatternSet &patterns) con
   patterns.add<RustPattern>(getContext());
 }
 
-/// `relu`
-static ParseResult parseActivation(OpAsmParser &parser, nn::ActivationAttr &result) {
+/// One of the words of an enum, `relu`.
+template <typename Attr>
+static ParseResult parseWord(OpAsmParser &parser, Attr &result) {
+  using Kind = decltype(result.getValue());
   StringRef word;
   auto location = parser.getCurrentLocation();
   if (parser.parseKeyword(&word))
     return failure();
-  auto kind = nn::symbolizeActivation(word);
-  if (!kind)
-    return parser.emitError(location) << "unknown activation '" << word << "', one of: none, relu";
-  result = nn::ActivationAttr::get(parser.getContext(), *kind);
-  return success();
+  if (auto kind = nn::symbolizeEnum<Kind>(word)) {
+    result = Attr::get(parser.getContext(), *kind);
+    return success();
+  }
+  auto error = parser.emitError(location)
+               << "unknown " << Attr::getMnemonic() << " '" << word << "', one of: ";
+  for (uint32_t i = 0; !nn::stringifyEnum(Kind(i)).empty(); ++i)
+    error << (i ? ", " : "") << nn::stringifyEnum(Kind(i));
+  return error;
 }
-static void printActivation(OpAsmPrinter &printer, Operation *, nn::ActivationAttr value) {
-  printer << nn::stringifyActivation(value.getValue());
+template <typename Attr>
+static void printWord(OpAsmPrinter &printer, Operation *, Attr value) {
+  printer << nn::stringifyEnum(value.getValue());
 }
 
 /// `T` when operand and result have one type, `(T) -> U` otherwise.
@@ -84,6 +93,64 @@ static void printUnaryType(OpAsmPrinter &printer, Operation *, Type input, Type 
     printer << input;
   else
     printer << '(' << input << ") -> " << result;
+}
+
+/// `(%a = %x, %b = %y) : T, U { .. }` when arguments and results have the types of the operands,
+/// `(%a : A = %x) : (T) -> U { .. }` otherwise.
+static ParseResult parseCarried(OpAsmParser &parser,
+                                SmallVectorImpl<OpAsmParser::UnresolvedOperand> &operands,
+                                SmallVectorImpl<Type> &types, SmallVectorImpl<Type> &results,
+                                Region &body) {
+  SmallVector<OpAsmParser::Argument> arguments;
+  auto one = [&]() -> ParseResult {
+    Type type;
+    if (parser.parseArgument(arguments.emplace_back()) ||
+        (succeeded(parser.parseOptionalColon()) && parser.parseType(type)) ||
+        parser.parseEqual() || parser.parseOperand(operands.emplace_back()))
+      return failure();
+    arguments.back().type = type;
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, one) || parser.parseColon())
+    return failure();
+  auto location = parser.getCurrentLocation();
+  if (succeeded(parser.parseOptionalLParen())) {
+    if (failed(parser.parseOptionalRParen()) &&
+        (parser.parseTypeList(types) || parser.parseRParen()))
+      return failure();
+    if (parser.parseArrowTypeList(results))
+      return failure();
+  } else {
+    if (parser.parseTypeList(types))
+      return failure();
+    results.assign(types.begin(), types.end());
+  }
+  if (types.size() != operands.size())
+    return parser.emitError(location)
+           << types.size() << " types for " << operands.size() << " carried values";
+  for (auto [argument, type] : llvm::zip(arguments, types))
+    if (!argument.type)
+      argument.type = type;
+  return parser.parseRegion(body, arguments, /*enableNameShadowing=*/true);
+}
+static void printCarried(OpAsmPrinter &printer, Operation *, OperandRange operands, TypeRange types,
+                         TypeRange results, Region &body) {
+  auto arguments = body.getArguments();
+  bool same = types == results && TypeRange(arguments) == types;
+  printer << '(';
+  llvm::interleaveComma(llvm::zip(arguments, operands), printer, [&](auto pair) {
+    printer << std::get<0>(pair);
+    if (!same)
+      printer << " : " << std::get<0>(pair).getType();
+    printer << " = " << std::get<1>(pair);
+  });
+  printer << ") : ";
+  if (same)
+    llvm::interleaveComma(types, printer);
+  else
+    printer.printFunctionalType(types, results);
+  printer << ' ';
+  printer.printRegion(body, /*printEntryBlockArgs=*/false);
 }
 
 #include "NnEnums.cpp.inc"

@@ -47,6 +47,7 @@ extern "C" fn ipuRustVerify(op: MlirOperation) -> bool {
 extern "C" fn ipuRustVerifyRegions(op: MlirOperation) -> bool {
     let mut reported = false;
     let fine = checked(op, |op| match ir::name(op).as_str() {
+        "nn.repeat" => nn::verify_repeat(op),
         "ipu.candidate" => ipu::verify_candidate(op),
         "tile.program" => {
             // Reports everything itself.

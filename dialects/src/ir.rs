@@ -116,6 +116,35 @@ pub fn int(op: OperationRef<'_, '_>, name: &str) -> Option<i64> {
     })
 }
 
+/// A float attribute.
+pub fn float(op: OperationRef<'_, '_>, name: &str) -> Option<f64> {
+    let raw = op.attribute(name).ok()?.to_raw();
+    // SAFETY: guarded by the test.
+    unsafe { mlirAttributeIsAFloat(raw).then(|| mlirFloatAttrGetValueDouble(raw)) }
+}
+
+/// The values of a `DenseI64Array` attribute; `None` when absent.
+pub fn ints(op: OperationRef<'_, '_>, name: &str) -> Option<Vec<i64>> {
+    let raw = op.attribute(name).ok()?.to_raw();
+    // SAFETY: guarded by the test; indices below the length.
+    unsafe {
+        mlirAttributeIsADenseI64Array(raw).then(|| {
+            (0..mlirDenseArrayGetNumElements(raw))
+                .map(|i| mlirDenseI64ArrayGetElement(raw, i))
+                .collect()
+        })
+    }
+}
+
+/// The operations around an operation, from the inside out.
+pub fn parents<'c: 'a, 'a>(op: OperationRef<'c, 'a>) -> impl Iterator<Item = OperationRef<'c, 'a>> {
+    // SAFETY: a parent outlives what is in it; null becomes `None`.
+    let parent = |op: &OperationRef<'c, 'a>| unsafe {
+        OperationRef::from_option_raw(mlirOperationGetParentOperation(op.to_raw()))
+    };
+    std::iter::successors(parent(&op), parent)
+}
+
 /// A string attribute, or the name in a symbol reference.
 pub fn string<'c>(op: OperationRef<'c, '_>, name: &str) -> Option<&'c str> {
     attribute_str(op.attribute(name).ok()?)

@@ -6,6 +6,7 @@ use ipu_program::plan::{Family, Plan};
 use ipu_program::types::ElementType;
 use melior::Context;
 use melior::ir::attribute::AttributeLike;
+use melior::ir::r#type::IntegerType;
 use melior::ir::{Attribute, Type, TypeLike};
 use std::ptr::null_mut;
 
@@ -109,6 +110,7 @@ pub fn element_type(context: &Context, element: ElementType) -> Type<'_> {
     match element {
         ElementType::F16 => Type::float16(context),
         ElementType::F32 => Type::float32(context),
+        ElementType::I32 => IntegerType::new(context, 32).into(),
     }
 }
 
@@ -120,6 +122,11 @@ pub fn read_element_type(ty: Type<'_>) -> Option<ElementType> {
             Some(ElementType::F16)
         } else if mlir_sys::mlirTypeIsAF32(ty.to_raw()) {
             Some(ElementType::F32)
+        } else if mlir_sys::mlirTypeIsAInteger(ty.to_raw())
+            && mlir_sys::mlirIntegerTypeIsSignless(ty.to_raw())
+            && mlir_sys::mlirIntegerTypeGetWidth(ty.to_raw()) == 32
+        {
+            Some(ElementType::I32)
         } else {
             None
         }
@@ -184,7 +191,7 @@ pub fn read_plan(attribute: Attribute<'_>) -> Option<Plan> {
         grid_rows: grid_rows as u32,
         grid_columns: grid_columns as u32,
         grid_k: grid_k as u32,
-        partials: read_element_type(partials)?,
+        partials: read_element_type(partials).filter(|e| e.is_float())?,
         operands,
         compute_cycles,
         exchange_cycles,

@@ -21,6 +21,8 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use std::sync::Mutex;
 
+mod nn;
+
 /// Text of a module with locations.
 fn print(module: &Module<'_>) -> String {
     let flags = melior::ir::operation::OperationPrintingFlags::new().enable_debug_info(true, false);
@@ -40,7 +42,7 @@ fn messages<T>(result: Result<T, Vec<crate::Diagnostic>>) -> Vec<String> {
 fn errors_of_parsing_are_located() {
     let context = context();
     let text = "func.func @f(%x: tensor<4xf16>) {\n  %0 = nn.relu %x : (tensor<4xf16>) -> tensor<5xf16>\n  return\n}";
-    let expected = "m.mlir:2:8: error: 'nn.relu' op types differ: input is tensor<4xf16>, result is tensor<5xf16>";
+    let expected = "m.mlir:2:8: error: 'nn.relu' op result is tensor<5xf16>, expected the shape 4";
     assert_eq!(
         messages(parse_guarded(&context, text, "m.mlir")),
         [expected]

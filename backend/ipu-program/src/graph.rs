@@ -272,7 +272,7 @@ pub enum OpKind {
     },
     /// The body `count` times; its inputs are the carried values, in the order of the operands and
     /// of the results. `{}` in the name of a parameter of the body stands for the number of the
-    /// iteration.
+    /// iteration, see [`parameter_key`].
     Repeat {
         /// Iterations, at least 1.
         count: u32,
@@ -322,6 +322,22 @@ impl OpKind {
             OpKind::Repeat { .. } => "repeat",
         }
     }
+}
+
+/// The key in the weights of a parameter inside repeats, whose current iterations are given,
+/// outermost first. In one repeat every `{}` is its iteration; in several, a name has one `{}` for
+/// each of them, in this order, or none. Other names are no names of parameters: `None`.
+pub fn parameter_key(name: &str, iterations: &[u32]) -> Option<String> {
+    let mut parts = name.split("{}");
+    let places = parts.clone().count() - 1;
+    if places > 0 && iterations.len() != 1 && places != iterations.len() {
+        return None;
+    }
+    let mut key = parts.next().unwrap_or_default().to_owned();
+    for (part, iteration) in parts.zip(iterations.iter().cycle()) {
+        key += &format!("{iteration}{part}");
+    }
+    Some(key)
 }
 
 /// One operation.
@@ -398,5 +414,24 @@ impl Graph {
         self.ops
             .iter()
             .find(|op| op.result == id || op.more_results.contains(&id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parameter_key;
+
+    #[test]
+    fn keys_of_iterations() {
+        let key = |name, iterations: &[u32]| parameter_key(name, iterations);
+        let some = |s: &str| Some(s.to_owned());
+        assert_eq!(key("fc.weight", &[]), some("fc.weight"));
+        assert_eq!(key("fc.weight", &[3, 4]), some("fc.weight"));
+        assert_eq!(key("h.{}.w", &[7]), some("h.7.w"));
+        assert_eq!(key("{}{}", &[10]), some("1010"));
+        assert_eq!(key("s.{}.b.{}.w", &[1, 2]), some("s.1.b.2.w"));
+        for (name, iterations) in [("{}", &[][..]), ("{}", &[1, 2]), ("{}{}{}", &[1, 2])] {
+            assert_eq!(key(name, iterations), None, "{name}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The plain structs of a program, from the model graph to the schedule of every tile.
 //!
-//! Owns: [`graph::Graph`] (what the model means), [`layout::Layout`] (where each element lives,
+//! Owns: [`graph::Graph`] (what the model means), [`infer`] (which operands an operator takes and
+//! the type of its result), [`layout::Layout`] (where each element lives,
 //! resolved once into shard rectangles), [`plan::Plan`] (how an operator is executed),
 //! [`tile::TileProgram`] (what each tile does in which superstep) and the kernel registry
 //! [`kernels::Kernels`] read from `device/kernels.ron`.
@@ -12,6 +13,7 @@
 //! Must not know: MLIR, instruction encodings, devices, how a plan is found.
 
 pub mod graph;
+pub mod infer;
 pub mod kernels;
 mod law;
 pub mod layout;

@@ -10,14 +10,31 @@ pub enum ElementType {
     F16,
     /// IEEE single precision.
     F32,
+    /// Signed integers that pick rows, of magnitude below [`ElementType::MAX_INTEGER`].
+    I32,
 }
 
 impl ElementType {
+    /// Values of `I32` have a smaller magnitude, so that the f32 which holds them on the host and
+    /// in constants is exact.
+    pub const MAX_INTEGER: u32 = 1 << 24;
+
+    /// Whether values may have a fraction.
+    pub fn is_float(self) -> bool {
+        self != ElementType::I32
+    }
+
+    /// Whether a value is one of this type already, or becomes one by rounding: whatever is not
+    /// an integer below [`ElementType::MAX_INTEGER`] is no `I32`.
+    pub fn holds(self, value: f32) -> bool {
+        self.is_float() || (value.fract() == 0.0 && value.abs() < Self::MAX_INTEGER as f32)
+    }
+
     /// Bytes of one element.
     pub fn bytes(self) -> u32 {
         match self {
             ElementType::F16 => 2,
-            ElementType::F32 => 4,
+            ElementType::F32 | ElementType::I32 => 4,
         }
     }
 }
@@ -27,6 +44,7 @@ impl fmt::Display for ElementType {
         f.write_str(match self {
             ElementType::F16 => "f16",
             ElementType::F32 => "f32",
+            ElementType::I32 => "i32",
         })
     }
 }

@@ -10,6 +10,7 @@ use egg::{
     Subst, Var, define_language, rewrite,
 };
 use ipu_program::graph::{Activation, BinaryKind, Graph, OpKind, UnaryKind, ValueId};
+use ipu_program::infer::infer;
 use ipu_program::types::TensorType;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -98,48 +99,10 @@ struct Shapes {
     conflict: Option<String>,
 }
 
-fn broadcast(a: &TensorType, b: &TensorType) -> Option<TensorType> {
-    let rank = a.shape.len().max(b.shape.len());
-    let axis = |t: &TensorType, i: usize| {
-        (i + t.shape.len())
-            .checked_sub(rank)
-            .map_or(1, |i| t.shape[i])
-    };
-    let shape: Option<Vec<u32>> = (0..rank)
-        .map(|i| match (axis(a, i), axis(b, i)) {
-            (x, y) if x == y => Some(x),
-            (1, y) => Some(y),
-            (x, 1) => Some(x),
-            _ => None,
-        })
-        .collect();
-    (a.element == b.element).then_some(TensorType::new(shape?, a.element))
-}
-
-fn product(x: &TensorType, w: &TensorType) -> Option<TensorType> {
-    let (&k, rows) = x.shape.split_last()?;
-    let (&n, rest) = w.shape.split_last()?;
-    let (&kw, batch) = rest.split_last()?;
-    if k != kw || x.element != w.element || rows.is_empty() {
-        return None;
-    }
-    let mut shape = if batch.is_empty() {
-        rows.to_vec()
-    } else {
-        (batch == &rows[..rows.len() - 1]).then(|| rows.to_vec())?
-    };
-    shape.push(n);
-    Some(TensorType::new(shape, x.element))
-}
-
 impl Analysis<Term> for Shapes {
     type Data = Facts;
 
     fn make(egraph: &mut EGraph<Term, Self>, term: &Term, _: Id) -> Facts {
-        let ty = |id: &Id| egraph[*id].data.ty.clone();
-        let of = |a: &Id, b: &Id, f: fn(&TensorType, &TensorType) -> Option<TensorType>| {
-            f(&ty(a)?, &ty(b)?)
-        };
         match term {
             Term::Leaf(leaf) => egraph.analysis.leaves.get(leaf).cloned().unwrap_or(Facts {
                 ty: None,
@@ -153,21 +116,9 @@ impl Analysis<Term> for Shapes {
                 ty: None,
                 host: true,
             },
-            Term::Matmul([x, w]) | Term::Linear([x, w, _]) | Term::LinearRelu([x, w, _]) => Facts {
-                ty: of(x, w, product),
-                host: false,
-            },
-            Term::Relu([x]) => Facts {
-                ty: ty(x),
-                host: false,
-            },
-            Term::Add([a, b])
-            | Term::Sub([a, b])
-            | Term::Mul([a, b])
-            | Term::Div([a, b])
-            | Term::Max([a, b])
-            | Term::Min([a, b]) => Facts {
-                ty: of(a, b, broadcast),
+            term => Facts {
+                ty: operator(term)
+                    .and_then(|kind| infer(&kind, &operand_types(egraph, term)?).ok()),
                 host: false,
             },
         }
@@ -262,12 +213,7 @@ impl CostFunction<Term> for Cost<'_> {
         let own = match operator(term) {
             None => 0,
             Some(kind) => {
-                let types: Option<Vec<_>> = term
-                    .children()
-                    .iter()
-                    .filter(|c| !is_none(self.egraph, **c))
-                    .map(|c| self.egraph[*c].data.ty.clone())
-                    .collect();
+                let types = operand_types(self.egraph, term);
                 types
                     .and_then(|t| (self.operator)(&kind, &t))
                     .unwrap_or(NO_PLAN)
@@ -278,6 +224,12 @@ impl CostFunction<Term> for Cost<'_> {
             sum.saturating_add(costs(child))
         })
     }
+}
+
+/// The types of a term's children, without the absent bias.
+fn operand_types(egraph: &Graphs, term: &Term) -> Option<Vec<TensorType>> {
+    let children = term.children().iter().filter(|c| !is_none(egraph, **c));
+    children.map(|c| egraph[*c].data.ty.clone()).collect()
 }
 
 fn is_none(egraph: &Graphs, id: Id) -> bool {

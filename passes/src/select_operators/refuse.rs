@@ -99,7 +99,11 @@ fn refusal(graph: &Graph, machine: &Machine<'_>, op: &Op) -> Option<String> {
         .operands
         .iter()
         .chain([&op.result])
-        .find(|&&v| whole_f16 && graph.ty(v).element != ElementType::F16)
+        .find(|&&v| match graph.ty(v).element {
+            ElementType::F16 => false,
+            ElementType::F32 => whole_f16,
+            ElementType::I32 => !matches!(op.kind, OpKind::Gather { .. }),
+        })
     {
         return Some(format!(
             "'nn.{name}' on {} has no lowering: tiles compute it in f16, declare the model's \

@@ -52,6 +52,17 @@ pub enum HostError {
         /// Elements of the axis.
         extent: u32,
     },
+    /// A value that is no value of the element type.
+    #[error(
+        "value {value} at index {index} is not an i32 of magnitude below {}",
+        ElementType::MAX_INTEGER
+    )]
+    Value {
+        /// Its row-major index.
+        index: usize,
+        /// The value.
+        value: f32,
+    },
     /// The bytes of a shard are too few.
     #[error("the shard on tile {tile} has {found} bytes, expected {expected}")]
     ShardBytes {
@@ -73,7 +84,8 @@ pub fn shape(extents: &[u32]) -> String {
     texts.join("x")
 }
 
-/// A dense array in row-major order. Values are kept as f32; those of an f16 array are f16 values.
+/// A dense array in row-major order. Values are kept as f32; those of an f16 array are f16 values,
+/// those of an i32 array integers of magnitude below [`ElementType::MAX_INTEGER`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostArray {
     ty: TensorType,
@@ -84,7 +96,7 @@ impl HostArray {
     /// An array of the values, rounded to the element type ([`narrow`]).
     ///
     /// # Errors
-    /// The number of values is not that of the type.
+    /// The number of values is not that of the type, or it does not hold one of them.
     pub fn new(ty: TensorType, mut values: Vec<f32>) -> Result<Self, HostError> {
         if ty.elements() != values.len() as u64 {
             return Err(HostError::Length {
@@ -93,7 +105,7 @@ impl HostArray {
                 ty,
             });
         }
-        round(&mut values, ty.element);
+        round(&mut values, ty.element)?;
         Ok(HostArray { ty, values })
     }
 
@@ -127,13 +139,12 @@ impl HostArray {
     }
 
     /// The same values rounded to another element type.
-    pub fn to_element(&self, element: ElementType) -> HostArray {
-        let mut values = self.values.clone();
-        round(&mut values, element);
-        HostArray {
-            ty: TensorType::new(self.ty.shape.clone(), element),
-            values,
-        }
+    ///
+    /// # Errors
+    /// The type does not hold one of them.
+    pub fn to_element(&self, element: ElementType) -> Result<HostArray, HostError> {
+        let ty = TensorType::new(self.ty.shape.clone(), element);
+        HostArray::new(ty, self.values.clone())
     }
 
     /// The f32 array of `f` of every value.
@@ -151,17 +162,25 @@ impl HostArray {
             match self.ty.element {
                 ElementType::F16 => bytes.extend(f16::from_f32(value).to_le_bytes()),
                 ElementType::F32 => bytes.extend(value.to_le_bytes()),
+                ElementType::I32 => bytes.extend((value as i32).to_le_bytes()),
             }
         }
         bytes
     }
 }
 
-fn round(values: &mut [f32], element: ElementType) {
+fn round(values: &mut [f32], element: ElementType) -> Result<(), HostError> {
     if element == ElementType::F16 {
-        for value in values {
+        for value in values.iter_mut() {
             *value = narrow(*value).to_f32();
         }
+    }
+    match values.iter().position(|&v| !element.holds(v)) {
+        Some(index) => Err(HostError::Value {
+            index,
+            value: values[index],
+        }),
+        None => Ok(()),
     }
 }
 
@@ -206,20 +225,6 @@ pub fn broadcast<T: Copy>(values: &[T], from: &[u32], to: &[u32]) -> Result<Vec<
     Ok(out)
 }
 
-/// The shape that two shapes broadcast to, `None` if they do not.
-pub fn broadcast_shape(a: &[u32], b: &[u32]) -> Option<Vec<u32>> {
-    let rank = a.len().max(b.len());
-    let extent = |s: &[u32], axis: usize| (axis + s.len()).checked_sub(rank).map_or(1, |i| s[i]);
-    (0..rank)
-        .map(|axis| match (extent(a, axis), extent(b, axis)) {
-            (x, y) if x == y => Some(x),
-            (1, y) => Some(y),
-            (x, 1) => Some(x),
-            _ => None,
-        })
-        .collect()
-}
-
 /// The bytes of one tile's part of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardBytes {
@@ -256,6 +261,9 @@ pub fn pack(
                         bytes[at..at + 2].copy_from_slice(&narrow(value).to_le_bytes())
                     }
                     ElementType::F32 => bytes[at..at + 4].copy_from_slice(&value.to_le_bytes()),
+                    ElementType::I32 => {
+                        bytes[at..at + 4].copy_from_slice(&(value as i32).to_le_bytes())
+                    }
                 }
             }
         }
@@ -316,6 +324,7 @@ pub(crate) fn load(bytes: &[u8], element: ElementType) -> f32 {
     match element {
         ElementType::F16 => f16::from_le_bytes([bytes[0], bytes[1]]).to_f32(),
         ElementType::F32 => f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
+        ElementType::I32 => i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as f32,
     }
 }
 
@@ -398,8 +407,6 @@ mod tests {
         let e = broadcast(&[1.0, 2.0], &[2], &[3]).unwrap_err();
         assert_eq!(e.to_string(), "shape 2 cannot be broadcast to 3");
         assert!(broadcast(&[1.0], &[1, 1], &[1]).is_err());
-        assert_eq!(broadcast_shape(&[3, 1], &[4]), Some(vec![3, 4]));
-        assert_eq!(broadcast_shape(&[3], &[4]), None);
     }
 
     #[test]

@@ -183,6 +183,7 @@ impl Call<'_> {
         let bytes: Vec<u8> = match element {
             ElementType::F16 => values.flat_map(|v| narrow(v).to_le_bytes()).collect(),
             ElementType::F32 => values.flat_map(f32::to_le_bytes).collect(),
+            ElementType::I32 => values.flat_map(|v| (v as i32).to_le_bytes()).collect(),
         };
         memory.write(self.step, self.buffer(name)?, self.tile, offset, &bytes)
     }

@@ -359,7 +359,13 @@ impl<'a> Interpreter<'a> {
                             })?;
                     let subject = format!("parameter '{name}'");
                     check_shape(&subject, &ty.shape, array)?;
-                    (array.to_element(ty.element), subject)
+                    let array = array
+                        .to_element(ty.element)
+                        .map_err(|error| TileError::Host {
+                            subject: subject.clone(),
+                            error,
+                        })?;
+                    (array, subject)
                 }
                 Source::Constant { ty, values } => {
                     let subject = format!("constant of buffer '{}'", buffer.name);

@@ -28,12 +28,13 @@ pub struct Limits {
 
 impl Limits {
     /// Defaults: for f32 results IREE's, atol 1e-4 and rtol 1e-5; for f16 results atol 2e-2 and
-    /// rtol 1e-2. IREE's 1e-3 for f16 is below what rounding operands to f16 costs a model: half
-    /// a unit in the last place of a logit of 17 alone is 8e-3.
+    /// rtol 1e-2; integers must be equal. IREE's 1e-3 for f16 is below what rounding operands to
+    /// f16 costs a model: half a unit in the last place of a logit of 17 alone is 8e-3.
     pub fn for_element(element: ElementType) -> Self {
         let (atol, rtol) = match element {
             ElementType::F16 => (2e-2, 1e-2),
             ElementType::F32 => (1e-4, 1e-5),
+            ElementType::I32 => return Limits::exact(),
         };
         Limits {
             atol,

@@ -7,8 +7,8 @@ use ipu_program::types::{ElementType, TensorType};
 
 macro_rules! elements {
     ($($variant:ident $name:literal $bytes:literal $doc:literal $convert:expr;)*) => {
-        /// Element type of host data. Values become f32 (integers beyond 2^24 and f64 are rounded
-        /// to nearest even).
+        /// Element type of host data. Values become f32 (f64 and integers beyond 2^24 are rounded
+        /// to nearest even; an i32 beyond 2^24 is refused).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum FileElement { $(#[doc = $doc] $variant,)* }
 
@@ -75,10 +75,11 @@ impl FileElement {
         !matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
-    /// Element type of the array on the host: f16 stays f16, the rest is f32.
+    /// Element type of the array on the host: f16 and i32 stay, the rest is f32.
     pub fn host(self) -> ElementType {
         match self {
             FileElement::F16 => ElementType::F16,
+            FileElement::I32 => ElementType::I32,
             _ => ElementType::F32,
         }
     }

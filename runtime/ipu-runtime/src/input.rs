@@ -54,7 +54,9 @@ pub fn parse(text: &str) -> Result<HostArray, DataError> {
                         shape(array.shape()),
                     ));
                 }
-                Ok(array.to_element(element.host()))
+                array
+                    .to_element(element.host())
+                    .map_err(|e| format(file, e))
             }
             Some(file) => raw(
                 file,
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn iree_forms() {
-        use ElementType::{F16, F32};
+        use ElementType::{F16, F32, I32};
         check("3.5", &[], F32, &[3.5]);
         check("-2e3", &[], F32, &[-2000.0]);
         check("f16=1.5", &[], F16, &[1.5]);
@@ -209,7 +211,8 @@ mod tests {
             &[1.0, 2.0, 3.0, 4.0],
         );
         check("2x2xf32=0.5", &[2, 2], F32, &[0.5; 4]);
-        check("3xi32=1 -2 3", &[3], F32, &[1.0, -2.0, 3.0]);
+        check("3xi32=1 -2 3", &[3], I32, &[1.0, -2.0, 3.0]);
+        check("3xi64=1 -2 3", &[3], F32, &[1.0, -2.0, 3.0]);
         check("2xf16=0.1 1e9", &[2], F16, &[0.099_975_586, 65504.0]);
         check("2xf32", &[2], F32, &[0.0; 2]);
     }

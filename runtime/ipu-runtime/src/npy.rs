@@ -1,4 +1,4 @@
-//! NumPy files. Read: f16, f32, f64 and integers, converted to f32 (f16 stays f16); either order
+//! NumPy files. Read: f16, f32, f64 and integers, converted to f32 (f16 and i32 stay); either order
 //! of axes. Written: the element type of the array, so that of the model, in C order.
 
 use crate::element::{FileElement, extents, raw};
@@ -192,6 +192,12 @@ pub fn to_bytes(array: &HostArray) -> std::io::Result<Vec<u8>> {
             writer.extend(array.values().iter().copied())?;
             writer.finish()?;
         }
+        ElementType::I32 => {
+            let options = npyz::WriteOptions::new().default_dtype().shape(&shape);
+            let mut writer = options.writer(&mut bytes).begin_nd()?;
+            writer.extend(array.values().iter().map(|&v| v as i32))?;
+            writer.finish()?;
+        }
     }
     Ok(bytes)
 }
@@ -220,10 +226,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(shape in prop::collection::vec(0u32..5, 0..4), wide: bool, seed: u16) {
-            let element = if wide { ElementType::F32 } else { ElementType::F16 };
+        fn round_trip(
+            shape in prop::collection::vec(0u32..5, 0..4),
+            element in prop::sample::select(vec![ElementType::F16, ElementType::F32, ElementType::I32]),
+            seed: u16,
+        ) {
             let ty = TensorType::new(shape, element);
-            let values = (0..ty.elements()).map(|i| f32::from(seed) * 0.37 + i as f32 / 3.0).collect();
+            let value = |i| f32::from(seed) * 0.37 + i as f32 / 3.0;
+            let whole = |v: f32| if element.is_float() { v } else { v.round() };
+            let values = (0..ty.elements()).map(|i| whole(value(i))).collect();
             let array = HostArray::new(ty, values).unwrap();
             prop_assert_eq!(parse("x.npy", &to_bytes(&array).unwrap()).unwrap(), array);
         }
@@ -249,10 +260,6 @@ mod tests {
                     .collect::<Vec<u8>>(),
             ),
             (
-                "<i4",
-                [1i32, -2].iter().flat_map(|v| v.to_le_bytes()).collect(),
-            ),
-            (
                 "<i8",
                 [1i64, -2].iter().flat_map(|v| v.to_le_bytes()).collect(),
             ),
@@ -265,6 +272,19 @@ mod tests {
                 "{descr}"
             );
         }
+        let i32s = |values: [i32; 2]| {
+            let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            parse("x.npy", &file("<i4", "False", "(2,)", &data))
+        };
+        let array = i32s([1, -16_777_215]).unwrap();
+        assert_eq!(
+            (array.values(), array.ty().element),
+            (&[1.0, -16_777_215.0][..], ElementType::I32)
+        );
+        assert_eq!(
+            i32s([1, 16_777_217]).unwrap_err().to_string(),
+            "x.npy: value 16777216 at index 1 is not an i32 of magnitude below 16777216"
+        );
         let array = parse("x.npy", &file("|u1", "False", "()", &[200])).unwrap();
         assert_eq!((array.values(), array.shape()), (&[200.0][..], &[][..]));
     }

@@ -54,8 +54,15 @@ impl Device for ReferenceDevice {
         let outputs = outputs
             .iter()
             .zip(&graph.outputs)
-            .map(|(array, &id)| array.to_element(graph.ty(id).element))
-            .collect();
+            .enumerate()
+            .map(|(i, (array, &id))| {
+                let rounded = array.to_element(graph.ty(id).element);
+                rounded.map_err(|error| DeviceError::Host {
+                    binding: format!("output {i}"),
+                    error,
+                })
+            })
+            .collect::<Result<_, _>>()?;
         let report = RunReport {
             device: Self::NAME.to_owned(),
             ..RunReport::default()

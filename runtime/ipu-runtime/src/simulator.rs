@@ -252,7 +252,12 @@ impl<M: Machine> Device for SimulatorDevice<M> {
                                 ty: binding.model.clone(),
                             })?;
                     check_shape(|| format!("parameter '{name}'"), &binding.model, array)?;
-                    array.to_element(binding.model.element)
+                    array
+                        .to_element(binding.model.element)
+                        .map_err(|error| DeviceError::Host {
+                            binding: binding.name.clone(),
+                            error,
+                        })?
                 }
                 Source::Constant(values) => HostArray::constant(binding.model.clone(), values)
                     .map_err(|error| DeviceError::Host {

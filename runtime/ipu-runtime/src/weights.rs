@@ -6,7 +6,7 @@ use ipu_interp::host::Parameters;
 use safetensors::{Dtype, SafeTensors};
 use std::path::Path;
 
-/// Reads all tensors of a file. Those of f16 stay f16, all others become f32.
+/// Reads all tensors of a file. Those of f16 and i32 stay so, all others become f32.
 ///
 /// # Errors
 /// The file cannot be read, is not safetensors, or a tensor is not of numbers.

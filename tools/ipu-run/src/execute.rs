@@ -298,13 +298,13 @@ fn drive(
 }
 
 fn limits(cli: &Cli, element: ElementType) -> Limits {
-    if cli.equality_mode == Equality::Exact {
+    if cli.equality_mode == Equality::Exact || !element.is_float() {
         return Limits::exact();
     }
     let default = Limits::for_element(element);
     let atol = match element {
         ElementType::F16 => cli.expected_f16_threshold,
-        ElementType::F32 => cli.expected_f32_threshold,
+        ElementType::F32 | ElementType::I32 => cli.expected_f32_threshold,
     };
     Limits {
         atol: atol.unwrap_or(default.atol),

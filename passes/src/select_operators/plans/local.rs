@@ -20,6 +20,7 @@ pub fn elementwise_kernel(kind: &OpKind, element: ElementType) -> Option<String>
         OpKind::Cast => match element {
             ElementType::F16 => "cast_f16_f32".to_owned(),
             ElementType::F32 => "cast_f32_f16".to_owned(),
+            ElementType::I32 => return None,
         },
         _ => return None,
     })

@@ -51,8 +51,8 @@ impl Call<'_> {
         }
         // Columns of a group of the weights: one set of the AMP for f32 partial sums, both for f16.
         let group = match product.partials {
-            ElementType::F32 => u64::from(PANEL) / 2,
             ElementType::F16 => u64::from(PANEL),
+            _ => u64::from(PANEL) / 2,
         };
         let panel = u64::from(PANEL);
         let out_row = panel * u64::from(product.out.bytes());
