@@ -14,11 +14,13 @@
 mod check;
 pub mod container;
 mod error;
+mod places;
 #[cfg(test)]
 mod tests;
 
 pub use container::{FORMAT_VERSION, Header, Section};
 pub use error::PackageError;
+pub use places::StepPlaces;
 
 use ipu_program::layout::Layout;
 use ipu_program::tile::{self, TileProgram};
@@ -63,6 +65,8 @@ pub struct Metadata {
     pub bindings: Vec<Binding>,
     /// Supersteps in order.
     pub steps: Vec<StepSummary>,
+    /// Where the supervisor programs hold the steps.
+    pub places: Vec<StepPlaces>,
     /// Cycles of a run by the closed formulas of the plan search.
     pub estimated_cycles: u64,
     /// Cycles of a run by exchange rows and kernel laws.

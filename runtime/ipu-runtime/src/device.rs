@@ -81,6 +81,14 @@ pub enum DeviceError {
         /// Arrays given.
         found: usize,
     },
+    /// A breakpoint at a name that the package does not have.
+    #[error("no code symbol '{name}' in the package; it has: {}", known.join(", "))]
+    MissingSymbol {
+        /// The name.
+        name: String,
+        /// Its code symbols.
+        known: Vec<String>,
+    },
     /// Data of another shape than the model says.
     #[error("{subject}: expected shape {}, found {}", shape(.expected), shape(.found))]
     Shape {

@@ -29,4 +29,4 @@ pub use error::DataError;
 pub use ipu_interp::host::{HostArray, HostError, Parameters};
 pub use reference::ReferenceDevice;
 pub use report::{RunCycles, RunReport};
-pub use simulator::SimulatorDevice;
+pub use simulator::{Break, Place, SimulatorDevice, Watch};

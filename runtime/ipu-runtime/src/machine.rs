@@ -1,7 +1,7 @@
 //! What the host protocol needs of a chip; implemented by the simulator, and by fakes in tests.
 
-use ipu_image::package::{Symbol, SymbolKind};
-use ipu_simulator::{Chip, IssueEvent, SimError, Stop, Symbols};
+use ipu_image::package::{Metadata, StepKind, Symbol, SymbolKind};
+use ipu_simulator::{Chip, IssueEvent, Reason, SimError, Stop, Symbols};
 
 /// The zone of internal syncs.
 const INTERNAL_ZONE: u8 = 3;
@@ -76,20 +76,65 @@ pub trait Machine {
         Ok(())
     }
 
+    /// Lets [`Machine::run`] stop before the instruction at an address of a tile, where the machine
+    /// can.
+    ///
+    /// # Errors
+    /// The tile does not exist.
+    fn break_at(&mut self, _tile: u32, _address: u32) -> Result<(), MachineError> {
+        Ok(())
+    }
+
+    /// Lets [`Machine::run`] stop after an instruction that changes memory of a tile, where the
+    /// machine can.
+    ///
+    /// # Errors
+    /// The tile does not exist or the range leaves tile memory.
+    fn watch(&mut self, _tile: u32, _address: u32, _bytes: usize) -> Result<(), MachineError> {
+        Ok(())
+    }
+
+    /// Whether an error of [`Machine::run`] is such a stop, so that the next run goes on.
+    fn is_stop(&self, _error: &MachineError) -> bool {
+        false
+    }
+
     /// An error of [`Machine::run`] with all that the machine knows about it.
-    fn explain(&self, error: &MachineError, _symbols: &[Symbol]) -> String {
+    fn explain(&self, error: &MachineError, _symbols: &[Symbol], _metadata: &Metadata) -> String {
         error.to_string()
     }
 }
 
 /// Names of code, for traces and reports.
-fn names(symbols: &[Symbol]) -> Symbols {
+pub(crate) fn names(symbols: &[Symbol]) -> Symbols {
     Symbols::new(
         symbols
             .iter()
             .filter(|s| s.kind == SymbolKind::Code)
             .map(|s| (s.name.clone(), s.address)),
     )
+}
+
+/// The link register of kernels and rows.
+const LINK: usize = 10;
+
+/// The superstep that a tile is in while its supervisor is at an address. Kernels and rows are
+/// called from the tile's supervisor program: either the address is in that program, or the one
+/// from which it was called is.
+fn origin(chip: &Chip, metadata: &Metadata, tile: u32, pc: u32) -> Option<String> {
+    let link = chip.supervisor_registers(tile).ok()?.m[LINK];
+    let (number, step) = metadata
+        .step_at(tile, pc)
+        .or_else(|| metadata.step_at(tile, link.wrapping_sub(4)))?;
+    let kind = match step.kind {
+        StepKind::Compute => "compute",
+        StepKind::Exchange => "exchange",
+    };
+    let (number, all) = (number + 1, metadata.steps.len());
+    Some(format!(
+        "superstep {number} of {all}, {kind} '{}' at {}",
+        step.name, step.location
+    ))
 }
 
 impl Machine for Chip {
@@ -109,10 +154,30 @@ impl Machine for Chip {
         Ok(self.observe(tiles.iter().copied(), print)?)
     }
 
-    fn explain(&self, error: &MachineError, symbols: &[Symbol]) -> String {
+    fn break_at(&mut self, tile: u32, address: u32) -> Result<(), MachineError> {
+        Ok(Chip::break_at(self, tile, address)?)
+    }
+
+    fn watch(&mut self, tile: u32, address: u32, bytes: usize) -> Result<(), MachineError> {
+        Ok(Chip::watch(self, tile, address, bytes)?)
+    }
+
+    fn is_stop(&self, error: &MachineError) -> bool {
+        let error = error.downcast_ref::<SimError>();
+        error.is_some_and(|error| {
+            let SimError::Fault(fault) = error else {
+                return false;
+            };
+            matches!(fault.reason, Reason::Break | Reason::Watch { .. })
+        })
+    }
+
+    fn explain(&self, error: &MachineError, symbols: &[Symbol], metadata: &Metadata) -> String {
         match error.downcast_ref::<SimError>() {
             Some(error) => self
-                .report(error, &names(symbols), |_, _| None)
+                .report(error, &names(symbols), |tile, pc| {
+                    origin(self, metadata, tile, pc)
+                })
                 .trim_end()
                 .to_owned(),
             None => error.to_string(),

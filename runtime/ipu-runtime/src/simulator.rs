@@ -6,7 +6,7 @@
 //! no cycles of the chip.
 
 use crate::device::{Device, DeviceError, Program, check_shape};
-use crate::machine::{Halt, Machine, MachineError, SyncRecord};
+use crate::machine::{Halt, Machine, MachineError, SyncRecord, names};
 use crate::report::{RunCycles, RunReport};
 use ipu_image::package::{Binding, HostCall, Metadata, Package, Source, Symbol};
 use ipu_interp::host::{HostArray, HostError, Parameters, pack, unpack};
@@ -20,7 +20,38 @@ pub struct SimulatorDevice<M = Chip> {
     make: fn(&Target) -> M,
     max_cycles: u64,
     traced: Vec<u32>,
+    breaks: Vec<Break>,
+    watches: Vec<Watch>,
     loaded: Option<Loaded<M>>,
+}
+
+/// Where a run is interrupted for a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Break {
+    /// Logical tile.
+    pub tile: u32,
+    /// A code symbol of the package, or an address.
+    pub place: Place,
+}
+
+/// A place in the code of a package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A code symbol.
+    Symbol(String),
+    /// A byte address.
+    Address(u32),
+}
+
+/// Memory whose changes are reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// Logical tile.
+    pub tile: u32,
+    /// First byte.
+    pub address: u32,
+    /// Length.
+    pub bytes: u32,
 }
 
 struct Loaded<M> {
@@ -49,6 +80,8 @@ impl<M: Machine> SimulatorDevice<M> {
             make,
             max_cycles,
             traced: Vec::new(),
+            breaks: Vec::new(),
+            watches: Vec::new(),
             loaded: None,
         }
     }
@@ -56,6 +89,39 @@ impl<M: Machine> SimulatorDevice<M> {
     /// Prints every instruction that these tiles issue to standard error, from the next load on.
     pub fn trace(&mut self, tiles: Vec<u32>) {
         self.traced = tiles;
+    }
+
+    /// Reports each instruction that is about to be issued at these places, and each change of
+    /// this memory by an instruction, to standard error, from the next load on.
+    pub fn interrupt(&mut self, breaks: Vec<Break>, watches: Vec<Watch>) {
+        self.breaks = breaks;
+        self.watches = watches;
+    }
+
+    fn set_interrupts(&self, machine: &mut M, symbols: &[Symbol]) -> Result<(), DeviceError> {
+        let names = names(symbols);
+        for Break { tile, place } in &self.breaks {
+            let address = match place {
+                Place::Address(address) => *address,
+                Place::Symbol(name) => {
+                    names
+                        .address(name)
+                        .ok_or_else(|| DeviceError::MissingSymbol {
+                            name: name.clone(),
+                            known: names.names().map(str::to_owned).collect(),
+                        })?
+                }
+            };
+            machine
+                .break_at(*tile, address)
+                .map_err(failed("setting a breakpoint"))?;
+        }
+        for watch in &self.watches {
+            machine
+                .watch(watch.tile, watch.address, watch.bytes as usize)
+                .map_err(failed("watching memory"))?;
+        }
+        Ok(())
     }
 
     /// The machine with the loaded program, for traces and counters.
@@ -93,10 +159,21 @@ fn failed(action: impl Into<String>) -> impl FnOnce(MachineError) -> DeviceError
 impl<M: Machine> Loaded<M> {
     /// Lets the program go on to the external sync for `call`.
     fn advance(&mut self, call: HostCall, max_cycles: u64) -> Result<(), DeviceError> {
-        let halt = self.machine.run(max_cycles);
+        let halt = loop {
+            match self.machine.run(max_cycles) {
+                Err(error) if self.machine.is_stop(&error) => {
+                    let text = self.machine.explain(&error, &self.symbols, &self.metadata);
+                    eprintln!("{text}");
+                }
+                halt => break halt,
+            }
+        };
         let halt = halt.map_err(|error| DeviceError::Machine {
-            action: format!("running to the external sync for {call:?}"),
-            error: self.machine.explain(&error, &self.symbols).into(),
+            action: format!("running to the external sync for {call:?} within {max_cycles} cycles"),
+            error: self
+                .machine
+                .explain(&error, &self.symbols, &self.metadata)
+                .into(),
         })?;
         match halt {
             Halt::HostSync => {
@@ -225,6 +302,7 @@ impl<M: Machine> Device for SimulatorDevice<M> {
         machine
             .trace(&self.traced, &package.symbols)
             .map_err(failed("tracing"))?;
+        self.set_interrupts(&mut machine, &package.symbols)?;
         let mut loaded = Loaded {
             machine,
             metadata: package.metadata.clone(),

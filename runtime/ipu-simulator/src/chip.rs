@@ -191,6 +191,10 @@ impl Chip {
         let tile = self.tile_mut(tile)?;
         Chip::checked(tile, address, bytes.len())?;
         tile.memory.write_bytes(address, bytes);
+        // Watches are about instructions.
+        if let Some(debug) = &mut tile.debug {
+            debug.accept(&tile.memory.ram);
+        }
         Ok(())
     }
 
@@ -335,6 +339,24 @@ impl Chip {
     /// The tile does not exist.
     pub fn supervisor_pc(&self, tile: u32) -> Result<u32, SimError> {
         Ok(self.tile(tile)?.supervisor.pc)
+    }
+
+    /// The started tiles that have not halted: number, address of the instruction that the
+    /// supervisor is at, and whether it waits there for other tiles or the host.
+    pub(crate) fn standing(&self) -> impl Iterator<Item = (u32, u32, bool)> + '_ {
+        self.tiles.iter().filter_map(|tile| {
+            let pc = tile.supervisor.pc;
+            match tile.supervisor.state {
+                SupervisorState::Idle | SupervisorState::Halted => None,
+                SupervisorState::Running | SupervisorState::Local(_) => {
+                    Some((tile.logical, pc, false))
+                }
+                // The program counter is already behind the sync.
+                SupervisorState::Sync { .. } | SupervisorState::Receive(_) => {
+                    Some((tile.logical, pc.wrapping_sub(4), true))
+                }
+            }
+        })
     }
 
     /// The registers of a context, to be changed before a run.

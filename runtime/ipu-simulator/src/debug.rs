@@ -98,6 +98,13 @@ impl TileDebug {
         });
     }
 
+    /// Takes what the watched memory holds now as unchanged.
+    pub(crate) fn accept(&mut self, ram: &Ram) {
+        for watch in &mut self.watches {
+            watch.bytes = read(ram, watch.address, watch.bytes.len());
+        }
+    }
+
     /// Before an issue: whether the run stops here.
     pub(crate) fn before(&mut self, event: &IssueEvent<'_>) -> Option<Stopped> {
         let at = (event.context, event.pc, event.cycle);

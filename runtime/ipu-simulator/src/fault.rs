@@ -222,7 +222,8 @@ pub enum SimError {
     Fault(#[from] Box<Fault>),
     /// The cycle limit of the call was reached.
     #[error(
-        "the program did not end within the limit of simulated cycles, which stopped it at cycle {cycle}"
+        "the program did not end within the limit of simulated cycles, which stopped it at cycle {cycle}; \
+         raise the limit (--max-cycles) if it needs more"
     )]
     MaxCycles {
         /// Clock at which the simulation stopped.

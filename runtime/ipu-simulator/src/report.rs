@@ -11,6 +11,26 @@ use crate::fault::{Context, Fault, SimError};
 /// Instructions shown on either side of the faulting one.
 const AROUND: u32 = 4;
 
+/// Places at which tiles stand that a report lists.
+const PLACES: usize = 8;
+/// Runs of tiles that a report lists for a place.
+const RUNS: usize = 8;
+
+/// Ascending tiles as `0-3,7`.
+fn tiles_text(tiles: &[u32]) -> String {
+    let runs: Vec<&[u32]> = tiles.chunk_by(|a, b| a + 1 == *b).collect();
+    let texts = runs.iter().take(RUNS).map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        [one] => one.to_string(),
+        [] => String::new(),
+    });
+    let text = texts.collect::<Vec<_>>().join(",");
+    match runs.iter().skip(RUNS).map(|run| run.len()).sum::<usize>() {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
+
 /// Names of addresses of code.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols(BTreeMap<u32, String>);
@@ -30,6 +50,11 @@ impl Symbols {
         })
     }
 
+    /// All names, by address.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.values().map(String::as_str)
+    }
+
     /// The address of a name.
     pub fn address(&self, name: &str) -> Option<u32> {
         self.0.iter().find(|(_, n)| *n == name).map(|(a, _)| *a)
@@ -37,21 +62,60 @@ impl Symbols {
 }
 
 impl Chip {
-    /// The long form of an error of this chip. `origin` names what a program counter of a tile was
-    /// made from, such as an operation of the source program.
+    /// The long form of an error of this chip. `origin` names what a tile executes while its
+    /// supervisor is at an address, such as an operation of the source program.
     pub fn report(
         &self,
         error: &SimError,
         symbols: &Symbols,
         origin: impl Fn(u32, u32) -> Option<String>,
     ) -> String {
-        let SimError::Fault(fault) = error else {
-            return format!("{error}\n");
-        };
         let mut out = String::new();
         // Writing to a string cannot fail.
-        let _ = self.write_fault(&mut out, fault, symbols, origin);
+        let _ = match error {
+            SimError::Fault(fault) => self.write_fault(&mut out, fault, symbols, origin),
+            SimError::Deadlock { .. } => {
+                let _ = writeln!(out, "{error}");
+                self.write_standing(&mut out, symbols, origin, |_| true)
+            }
+            SimError::MaxCycles { .. } => {
+                let _ = writeln!(out, "{error}");
+                // Those that wait are not what takes so long, unless all do.
+                let all = self.standing().all(|(_, _, waits)| waits);
+                self.write_standing(&mut out, symbols, origin, |waits| all || !waits)
+            }
+            _ => writeln!(out, "{error}"),
+        };
         out
+    }
+
+    /// Where the tiles stand, those at one place on one line.
+    fn write_standing(
+        &self,
+        out: &mut String,
+        symbols: &Symbols,
+        origin: impl Fn(u32, u32) -> Option<String>,
+        shown: impl Fn(bool) -> bool,
+    ) -> std::fmt::Result {
+        let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
+        for (tile, pc, _) in self.standing().filter(|&(_, _, waits)| shown(waits)) {
+            let place = origin(tile, pc).unwrap_or_else(|| {
+                let name = symbols.name(pc).map(|n| format!(" {n}"));
+                format!("{pc:#x}{}", name.unwrap_or_default())
+            });
+            match groups.iter_mut().find(|(p, _)| *p == place) {
+                Some((_, tiles)) => tiles.push(tile),
+                None => groups.push((place, vec![tile])),
+            }
+        }
+        for (place, tiles) in groups.iter().take(PLACES) {
+            let noun = if tiles.len() == 1 { "tile" } else { "tiles" };
+            writeln!(out, "  {noun} {} at {place}", tiles_text(tiles))?;
+        }
+        match groups.len().saturating_sub(PLACES) {
+            0 => Ok(()),
+            n => writeln!(out, "  and tiles at {n} more places"),
+        }
     }
 
     fn write_fault(
@@ -75,7 +139,9 @@ impl Chip {
         writeln!(out, "  pc         {:#x}{place}", fault.pc)?;
         let syncs = self.syncs().len();
         writeln!(out, "  cycle      {}, after {syncs} syncs", fault.cycle)?;
-        if let Some(origin) = origin(fault.tile, fault.pc) {
+        let at = self.standing().find(|(tile, ..)| *tile == fault.tile);
+        let at = at.map_or(fault.pc, |(_, pc, _)| pc);
+        if let Some(origin) = origin(fault.tile, at) {
             writeln!(out, "  from       {origin}")?;
         }
         self.write_code(out, fault, symbols)?;

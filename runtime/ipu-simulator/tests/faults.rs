@@ -357,3 +357,24 @@ proptest! {
         let _ = chip.run(3000);
     }
 }
+
+/// The aux half of a bundle is checked first, and the main half writes nothing then.
+#[test]
+fn one_fault_of_a_bundle_is_reported() {
+    let body = " or $a0, $azero, 0x7f800000\n setzi $a1, 1\n uput 2, $a1\n\
+        { ld32 $a2, $mzero, $mzero, 0 ; f32sub $a3, $a0, $a0 }";
+    assert_eq!(fault(&launch(body)).reason, Reason::FloatTrap(1));
+    let body = body.replace("$mzero, $mzero, 0", "$m13, $mzero, 0");
+    let mut chip = chip(&launch(&body));
+    chip.write(0, DATA, &bytes(&[5; 6])).unwrap();
+    assert_eq!(fault_of(&mut chip).reason, Reason::FloatTrap(1));
+    assert_eq!(chip.worker_registers(0, 0).unwrap().a[2], 0);
+}
+
+#[test]
+fn control_register_115_does_not_exist() {
+    assert!(matches!(
+        fault("get $m0, 115").reason,
+        Reason::BadRegister(_)
+    ));
+}

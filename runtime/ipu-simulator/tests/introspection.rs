@@ -72,6 +72,14 @@ fn breakpoints_and_watches_stop_and_go_on() {
 }
 
 #[test]
+fn host_writes_are_no_change() {
+    let mut chip = chip("setzi $m0, 1\n trap 0");
+    chip.watch(0, DATA, 4).unwrap();
+    chip.write(0, DATA, &[1]).unwrap();
+    assert!(matches!(chip.run(LIMIT), Ok(Stop::Halted { .. })));
+}
+
+#[test]
 fn reports_tell_where_and_what() {
     let source = "setzi $m0, work\n setzi $m1, 0\n run $m0, $m1, 0\n sync 2\n trap 0\n\
         .worker\n work: setzi $m0, 3\n ld32 $m1, $m0, $mzero, 0\n exitz $mzero\n";

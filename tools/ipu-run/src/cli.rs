@@ -1,6 +1,7 @@
 //! Command line: IREE's spellings, with underscores or dashes.
 
 use clap::{Parser, ValueEnum};
+use ipu_runtime::{Break, Place, Watch};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -98,6 +99,15 @@ pub struct Cli {
     #[arg(long, value_name = "tile:LIST", num_args = 0..=1, require_equals = true,
           default_missing_value = "tile:0", value_parser = tile_list)]
     pub trace_execution: Option<Tiles>,
+
+    /// Report the instruction at a symbol or address of a tile, by default tile 0, each time before
+    /// it is issued, to standard error, and go on
+    #[arg(long = "break", value_name = "[TILE:]PLACE", value_parser = break_at)]
+    pub breaks: Vec<Break>,
+
+    /// Report instructions that change memory of a tile, by default tile 0, to standard error
+    #[arg(long, value_name = "[TILE:]ADDR:LEN", value_parser = watch)]
+    pub watch: Vec<Watch>,
 
     /// Runs
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -210,4 +220,57 @@ fn tile_list(text: &str) -> Result<Tiles, String> {
         tiles.extend(first..=last);
     }
     Ok(Tiles(tiles.into_iter().collect()))
+}
+
+/// A number in decimal or, after `0x`, hexadecimal.
+fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// A logical tile, 0 where the command line names none.
+fn tile(text: Option<&str>) -> Result<u32, String> {
+    let last = ipu_target::Target::ipu21().tiles - 1;
+    match text.map_or(Some(0), number) {
+        Some(tile) if tile <= last => Ok(tile),
+        _ => Err(format!(
+            "'{}' is no tile, expected 0 to {last}",
+            text.unwrap_or_default()
+        )),
+    }
+}
+
+/// `[TILE:]PLACE`.
+fn break_at(text: &str) -> Result<Break, String> {
+    let (on, place) = match text.split_once(':') {
+        Some((on, place)) => (Some(on), place),
+        None => (None, text),
+    };
+    Ok(Break {
+        tile: tile(on)?,
+        place: match number(place) {
+            Some(address) => Place::Address(address),
+            None => Place::Symbol(place.to_owned()),
+        },
+    })
+}
+
+/// `[TILE:]ADDR:LEN`.
+fn watch(text: &str) -> Result<Watch, String> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let (on, address, bytes) = match parts[..] {
+        [address, bytes] => (None, address, bytes),
+        [on, address, bytes] => (Some(on), address, bytes),
+        _ => return Err(format!("'{text}' is not [TILE:]ADDR:LEN")),
+    };
+    let (Some(address), Some(bytes)) = (number(address), number(bytes)) else {
+        return Err(format!("'{text}': address and length must be numbers"));
+    };
+    Ok(Watch {
+        tile: tile(on)?,
+        address,
+        bytes,
+    })
 }

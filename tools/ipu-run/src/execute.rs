@@ -163,6 +163,7 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
             if let Some(tiles) = &cli.trace_execution {
                 device.trace(tiles.0.clone());
             }
+            device.interrupt(cli.breaks.clone(), cli.watch.clone());
             Box::new(device)
         }
         DeviceName::Reference => Box::new(ReferenceDevice::new()),

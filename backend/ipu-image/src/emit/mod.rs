@@ -9,8 +9,8 @@ mod code;
 mod rows;
 
 use crate::package::{
-    Binding, HostCall, ImagesBuilder, Metadata, Package, PackageError, StepKind, StepSummary,
-    Symbol, SymbolKind,
+    Binding, HostCall, ImagesBuilder, Metadata, Package, PackageError, StepKind, StepPlaces,
+    StepSummary, Symbol, SymbolKind,
 };
 use crate::timeline::timeline;
 use ipu_exchange::check::{AbsoluteTransfer, CheckError, EncodedRow, check};
@@ -138,6 +138,9 @@ pub fn emit(
     let mut tiles: Vec<Tile> = (0..target.tiles).map(|_| Tile::default()).collect();
     let main = code::Formats::load()?;
     for step in &program.steps {
+        for t in &mut tiles {
+            t.starts.push(t.main.len());
+        }
         match step {
             Step::Compute(c) => {
                 let missing = || EmitError::Kernel {
@@ -230,11 +233,16 @@ pub fn emit(
     let mut images = ImagesBuilder::new();
     let rows_bytes = program.rows_area.map_or(0, |a| a.bytes);
     let records_bytes = records_end(program, target).saturating_sub(records_base(target));
+    let mut places = Vec::new();
     for (tile, t) in (0..).zip(&tiles) {
         let mut words = Vec::new();
         main.sync(&mut words, code::ZONE_HOST)?;
         let again = linked.main + 4 * words.len() as u32;
         main.sync(&mut words, code::ZONE_HOST)?;
+        let first = linked.main + 4 * words.len() as u32;
+        let address = |&at: &usize| first + 4 * at as u32;
+        let starts = t.starts.iter().map(address);
+        places.push(starts.chain([address(&t.main.len())]).collect());
         words.extend(&t.main);
         main.sync(&mut words, code::ZONE_HOST)?;
         main.jump(&mut words, again)?;
@@ -273,7 +281,8 @@ pub fn emit(
             images.segment(tile, at, &bytes);
         }
     }
-    let metadata = metadata(program, target, kernels, estimated_cycles)?;
+    let mut metadata = metadata(program, target, kernels, estimated_cycles)?;
+    metadata.places = StepPlaces::group(places);
     let package = Package::new(target, metadata, images.finish(), symbols(program, &linked));
     package.check(target)?;
     Ok(package)
@@ -283,6 +292,8 @@ pub fn emit(
 #[derive(Default)]
 struct Tile {
     main: Vec<u32>,
+    /// Words of `main` before each step.
+    starts: Vec<usize>,
     records: Vec<u32>,
     rows: Vec<u32>,
     in_phase: bool,
@@ -356,6 +367,7 @@ fn metadata(
         calls: HostCall::PROTOCOL.to_vec(),
         bindings: Binding::of_program(program)?,
         steps,
+        places: Vec::new(),
         estimated_cycles,
         scheduled_cycles: times.total,
     })

@@ -4,7 +4,7 @@
 //! `loader_end`, ascend and do not overlap; every blob is used; the entry is loaded, executable
 //! code on every tile; the host protocol is that of the format; every binding names an existing
 //! input or output, fits its type, and its layout holds the tensor on distinct tiles within tile
-//! memory; every output is bound once; symbols lie in tile memory and are sorted.
+//! memory; every output is bound once; places name existing tiles and every step; symbols lie in tile memory and are sorted.
 
 use super::error::value;
 use super::{Binding, HostCall, Metadata, Package, PackageError, Source};
@@ -121,6 +121,7 @@ fn metadata(m: &Metadata, target: &Target) -> Result {
             format!("{:?}", HostCall::PROTOCOL),
         ));
     }
+    places(m, target)?;
     let mut bound = vec![0u32; m.outputs.len()];
     for (i, ty) in m.inputs.iter().chain(&m.outputs).enumerate() {
         shape(&format!("argument or result {i}"), ty)?;
@@ -140,6 +141,32 @@ fn metadata(m: &Metadata, target: &Target) -> Result {
         )),
         None => Ok(()),
     }
+}
+
+fn places(m: &Metadata, target: &Target) -> Result {
+    for place in &m.places {
+        let expected = m.steps.len() + 1;
+        if place.starts.len() != expected || !place.starts.is_sorted() {
+            return Err(value(
+                METADATA,
+                "starts of steps",
+                format!("{:x?}", place.starts),
+                format!("{expected} ascending addresses"),
+            ));
+        }
+        let outside = |&&(first, count): &&(u32, u32)| {
+            u64::from(first) + u64::from(count) > u64::from(target.tiles)
+        };
+        if let Some((first, count)) = place.tiles.iter().find(outside) {
+            return Err(value(
+                METADATA,
+                "tiles of steps",
+                format!("{count} from {first}"),
+                format!("below {}", target.tiles),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn binding(b: &Binding, m: &Metadata, target: &Target) -> Result {

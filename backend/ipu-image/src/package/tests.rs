@@ -58,6 +58,10 @@ fn small() -> Package {
             location: "m.mlir:3:5".into(),
             scheduled_cycles: 123,
         }],
+        places: vec![StepPlaces {
+            tiles: vec![(0, 2)],
+            starts: vec![target.load_base, target.load_base + 8],
+        }],
         estimated_cycles: 100,
         scheduled_cycles: 123,
     };
@@ -148,8 +152,8 @@ fn messages_name_what_was_found_and_expected() {
         "package: magic is \"IPUEXE\\n\\n\", expected \"IPUEXE\\r\\n\": this is not an ipuexe file, or it was changed by a text conversion"
     );
     assert_eq!(
-        damage(8, 2),
-        "package: format version 2, written by tools 0.1.0; these tools 0.1.0 read version 1: compile the model again with these tools, or run the package with tools 0.1.0"
+        damage(8, 1),
+        "package: format version 1, written by tools 0.1.0; these tools 0.1.0 read version 2: compile the model again with these tools, or run the package with tools 0.1.0"
     );
     assert!(damage(60, b'x').starts_with("package: section 'header': checksum is "));
     assert!(damage(bytes.len() - 1, 9).starts_with("package: section 'symbols': checksum is "));
@@ -190,6 +194,14 @@ fn contents_are_checked() {
     assert_eq!(
         refuse(&|p| p.metadata.calls.truncate(2)),
         "package: section 'metadata': host calls is [Initialize, Inputs], expected [Initialize, Inputs, Outputs]"
+    );
+    assert_eq!(
+        refuse(&|p| p.metadata.places[0].tiles[0] = (1471, 2)),
+        "package: section 'metadata': tiles of steps is 2 from 1471, expected below 1472"
+    );
+    assert_eq!(
+        refuse(&|p| p.metadata.steps.clear()),
+        "package: section 'metadata': starts of steps is [4c010, 4c018], expected 1 ascending addresses"
     );
     assert_eq!(
         refuse(&|p| p.metadata.entry = 0x70000),
@@ -276,5 +288,17 @@ proptest! {
         if let Ok(package) = Package::from_bytes(&bytes) {
             prop_assert_eq!(Package::from_bytes(&package.to_bytes().unwrap()).unwrap().to_bytes().unwrap(), package.to_bytes().unwrap());
         }
+    }
+}
+
+#[test]
+fn places_name_the_step() {
+    let metadata = small().metadata;
+    let base = Target::ipu21().load_base;
+    let name = |tile, address| metadata.step_at(tile, address).map(|(n, s)| (n, &*s.name));
+    assert_eq!(name(1, base), Some((0, "add")));
+    assert_eq!(name(0, base + 4), Some((0, "add")));
+    for (tile, address) in [(2, base), (0, base - 4), (0, base + 8)] {
+        assert_eq!(name(tile, address), None, "{tile} {address:#x}");
     }
 }

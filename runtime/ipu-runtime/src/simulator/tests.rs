@@ -57,6 +57,7 @@ fn package() -> Package {
             location: String::new(),
             scheduled_cycles: 900,
         }],
+        places: Vec::new(),
         estimated_cycles: 800,
         scheduled_cycles: 900,
     };
@@ -247,7 +248,7 @@ fn errors_name_the_subject() {
     d.run(&[x]).unwrap();
     assert_eq!(
         message(device(1).load(program).unwrap_err()),
-        "running to the external sync for Initialize: no end within the limit"
+        "running to the external sync for Initialize within 1 cycles: no end within the limit"
     );
 }
 

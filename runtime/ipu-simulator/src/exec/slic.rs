@@ -55,10 +55,15 @@ fn eighths(word: u64, format: F8) -> [f64; 8] {
 
 /// The accumulator and eight scaled products, rounded once.
 fn dot8(start: f32, x: &[f64; 8], w: &[f64; 8], exponent: i32, fp: &mut Fp) -> f32 {
-    // Products are multiples of 2^-34 below 2^33, and so are sums of four.
-    let product = |k: usize| x[k] * w[k];
-    let low = product(0) + product(1) + product(2) + product(3);
-    let high = product(4) + product(5) + product(6) + product(7);
+    // Products are multiples of 2^-34 below 2^33, too wide a range for a sum in f64: their integral
+    // parts and the rest add up exactly, each by itself. Signs of zeros are those of the products.
+    let (mut high, mut low) = (-0.0, -0.0);
+    for (x, w) in x.iter().zip(w) {
+        let product = x * w;
+        let whole = product.round_ties_even();
+        high += whole;
+        low += -(whole - product);
+    }
     narrow(
         &[
             f64::from(start),

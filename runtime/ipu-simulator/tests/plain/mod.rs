@@ -3,8 +3,11 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
 mod arithmetic;
+mod floats;
+mod sums;
 
-use arithmetic::{canonical32, round16, sum_to_f32, widen};
+use arithmetic::widen;
+use floats::pack;
 use ipu_isa::{Broadcast, Decoded, Instruction, OperandKind, RegFile};
 use std::collections::BTreeMap;
 
@@ -15,7 +18,12 @@ pub struct Plain {
     pub a: [u32; 16],
     pub acc: [u32; 32],
     pub prng: [u64; 2],
+    /// Operand of `axpy` and `mix`.
     pub tas: u32,
+    /// f8 formats: bit 0 of conversions and weights, bit 1 of data.
+    pub formats: u32,
+    /// Exponent of f8.
+    pub scale: u32,
     /// Bytes that were loaded or written.
     pub memory: BTreeMap<u32, u8>,
     pub weights: [u64; 64],
@@ -62,6 +70,8 @@ impl Plain {
             acc: [0; 32],
             prng: [0; 2],
             tas: 0,
+            formats: 0,
+            scale: 0,
             memory: BTreeMap::new(),
             weights: [0; 64],
         }
@@ -99,6 +109,40 @@ impl Plain {
         let out = sx ^ ((s0 & s1).rotate_left(1) | (s0 & s1).rotate_left(2));
         self.prng = [s0.rotate_left(55) ^ sx ^ (sx << 14), sx.rotate_left(36)];
         out
+    }
+
+    /// A control register of the upper space.
+    fn get(&self, csr: u32) -> u32 {
+        match csr {
+            3..=6 => (self.prng[csr as usize / 5] >> (32 * ((csr + 1) % 2))) as u32,
+            8 => self.tas,
+            9 => self.formats,
+            10 => self.scale,
+            other => panic!("control register {other}"),
+        }
+    }
+
+    fn put(&mut self, csr: u32, value: u32) {
+        let wide = u64::from(value);
+        let word = &mut self.prng[csr as usize / 5 % 2];
+        match csr {
+            // Bit 3 clears the accumulators.
+            1 => {
+                if value & 8 != 0 {
+                    self.acc = [0; 32];
+                }
+            }
+            3 | 5 => *word = *word >> 32 << 32 | wide,
+            4 | 6 => *word = *word & 0xffff_ffff | wide << 32,
+            7 => {
+                let s0 = wide | u64::from(!value) << 32;
+                self.prng = [s0, s0.rotate_left(13)];
+            }
+            8 => self.tas = value,
+            9 => self.formats = value & 3,
+            10 => self.scale = value,
+            other => panic!("control register {other}"),
+        }
     }
 
     pub fn step(&mut self, instruction: &Instruction) {
@@ -167,6 +211,16 @@ impl Plain {
         }
         if name.contains("pace") {
             return self.pace(d, name, w);
+        }
+        if name.starts_with("ldd16") || name == "ldb16b16" || name == "ld64a32" {
+            return self.indirect(d, name, w);
+        }
+        if name == "stm32step" {
+            let address = self.m(op("c"));
+            let data = self.m(op("b")).to_le_bytes().to_vec();
+            w.memory.push((address, data));
+            let moved = address.wrapping_add(self.m(op("a")).wrapping_mul(4));
+            return put(w, op("c"), moved);
         }
         if has("base") {
             return self.access(d, name, w);
@@ -240,6 +294,55 @@ impl Plain {
                 Operand::Number(_) => panic!(),
             }
         }
+    }
+
+    /// Loads through offsets that are fetched, or packed.
+    fn indirect(&mut self, d: &Decoded, name: &str, w: &mut Writes) {
+        let register = |n: &str| match operand(d, n) {
+            Operand::M(r) | Operand::A(r, _) => r,
+            Operand::Number(_) => panic!("{name}: {n} is no register"),
+        };
+        let m = |s: &Plain, n: &str| s.m[register(n)];
+        let dst = register("dst");
+        if name == "ldb16b16" {
+            let (base, packed, steps) = (m(self, "op0"), m(self, "op2"), m(self, "op1"));
+            for i in 0..2 {
+                let half = self.load(base + (packed >> (16 * i) & 0xffff), 2) as u32;
+                w.a.push((dst + i as usize, half << 16 | half));
+            }
+            let low = (packed & 0xffff) + 2;
+            let high = (packed >> 16) + 2 * (steps & 15);
+            w.m.push((register("op2"), (low & 0xffff) | high << 16));
+            w.m.push((register("op1"), steps >> 4));
+            return;
+        }
+        if name == "ld64a32" {
+            let address = m(self, "delta");
+            let wide = self.load(address, 8);
+            let narrow = self.load(m(self, "base") + (m(self, "stride") & 0xffff), 4);
+            w.a.push((dst + 1, narrow as u32));
+            w.a.push((dst + 2, wide as u32));
+            w.a.push((dst + 3, (wide >> 32) as u32));
+            w.m.push((register("delta"), address + 8));
+            return;
+        }
+        let (address, base, delta) = (m(self, "op1"), m(self, "op0"), m(self, "op2"));
+        let (offset, bytes) = match name {
+            "ldd16v2a32" => (delta >> 16, 4),
+            _ => (delta & 0xffff, 2),
+        };
+        let size = match name {
+            "ldd16a64" => 8,
+            "ldd16b16" => 2,
+            _ => 4,
+        };
+        let value = self.load(base + offset, size);
+        w.a.push((dst, value as u32 * if size == 2 { 0x1_0001 } else { 1 }));
+        if size == 8 {
+            w.a.push((dst + 1, (value >> 32) as u32));
+        }
+        w.m.push((register("op1"), address + bytes));
+        w.m.push((register("op2"), self.load(address, bytes) as u32));
     }
 
     fn pace(&mut self, d: &Decoded, name: &str, w: &mut Writes) {
@@ -342,6 +445,15 @@ impl Plain {
         };
         match name {
             "setzi" => return out(vec![self.m(op("imm"))]),
+            "uget" => return out(vec![self.get(self.m(op("imm")))]),
+            "uput" => {
+                let value = self.words(op("src0"), 1)[0];
+                return self.put(self.m(op("csr")), value);
+            }
+            "f16v4mix" | "f32v2axpy" => {
+                let values = self.scaled(d, name);
+                return out(values);
+            }
             "urand32" => {
                 let bits = self.draw();
                 return out(vec![bits as u32]);
@@ -402,7 +514,10 @@ impl Plain {
         if name.ends_with("amp") && !name.contains("clamp") {
             return out(self.amp(d, name));
         }
-        let accumulates = ["absacc", "sqacc", "acc", "cmac", "mac"];
+        if name.ends_with("slic") {
+            return out(self.slic(d, name));
+        }
+        let accumulates = ["absacc", "sqacc", "acc", "cmac", "mac", "aop"];
         if !has("dst") && accumulates.iter().any(|e| name.ends_with(e)) {
             return self.accumulate(d, name);
         }
@@ -428,234 +543,6 @@ impl Plain {
         }
         let values = self.float(d, name, dst_words);
         out(values);
-    }
-
-    fn float(&mut self, d: &Decoded, name: &str, dst_words: usize) -> Vec<u32> {
-        let op = |n: &str| operand(d, n);
-        let x = self.words(op("src0"), 4);
-        let half = |v: &[u32], i: usize| widen((v[i / 2] >> (16 * (i % 2))) as u16);
-        let single = |v: u32| f64::from(f32::from_bits(v));
-        let halves = |values: &[f64]| -> Vec<u32> {
-            let bits: Vec<u32> = values.iter().map(|&v| u32::from(round16(v))).collect();
-            bits.chunks(2).map(|c| c[0] | c[1] << 16).collect()
-        };
-        match name {
-            "f16v2tof32" => return vec![as32(half(&x, 0)), as32(half(&x, 1))],
-            "f16tof32" => return vec![as32(half(&x, 0))],
-            "f32tof16" => return vec![u32::from(round16(single(x[0]))) * 0x1_0001],
-            "f32v2tof16" => return halves(&[single(x[0]), single(x[1])]),
-            "f32v4tof16" => return halves(&[0, 1, 2, 3].map(|i| single(x[i]))),
-            "f16v2sum" => return vec![as32(half(&x, 0) + half(&x, 1))],
-            "f16v4sum" => {
-                return vec![
-                    as32(half(&x, 0) + half(&x, 1)),
-                    as32(half(&x, 2) + half(&x, 3)),
-                ];
-            }
-            "f32fromi32" => return vec![(x[0] as i32 as f32).to_bits()],
-            "f32fromui32" => return vec![(x[0] as f32).to_bits()],
-            _ => {}
-        }
-        let y = self.words(op("src1"), 4);
-        let (kind, operation) = match name.split_at(3) {
-            ("f32", rest) => (4, rest.trim_start_matches("v2")),
-            (_, rest) => (2, rest.trim_start_matches("v2").trim_start_matches("v4")),
-        };
-        let count = 4 * dst_words / kind;
-        let element = |v: &[u32], i: usize| if kind == 4 { single(v[i]) } else { half(v, i) };
-        let mut out = vec![0; dst_words];
-        for i in 0..count {
-            let a = element(&x, i);
-            let (b, low, high) = (element(&y, i), element(&y, 0), element(&y, 1));
-            let truth = match operation {
-                "cmpeq" => Some(a == b),
-                "cmpne" => Some(a != b),
-                "cmplt" => Some(a < b),
-                "cmple" => Some(a <= b),
-                "cmpgt" => Some(a > b),
-                "cmpge" => Some(a >= b),
-                _ => None,
-            };
-            let bits = match truth {
-                Some(t) if kind == 4 => u32::from(t).wrapping_neg(),
-                Some(t) => u32::from(t) * 0xffff,
-                None => {
-                    // f64 holds sums and products of f16 exactly; f32 has its own instructions.
-                    let (s, t) = (a as f32, b as f32);
-                    let wide = |v: f64, n: f32| if kind == 4 { f64::from(n) } else { v };
-                    let value = match operation {
-                        "add" => wide(a + b, s + t),
-                        "sub" => wide(a - b, s - t),
-                        "mul" => wide(a * b, s * t),
-                        "absadd" => wide(a.abs() + b.abs(), s.abs() + t.abs()),
-                        "max" => larger(a, b),
-                        "min" => -larger(-a, -b),
-                        "absmax" => larger(a.abs(), b.abs()),
-                        "clamp" => -larger(-larger(a, low), -high),
-                        other => panic!("{other}"),
-                    };
-                    if kind == 4 {
-                        as32(value)
-                    } else {
-                        u32::from(round16(value))
-                    }
-                }
-            };
-            if kind == 4 {
-                out[i] = bits;
-            } else {
-                out[i / 2] |= bits << (16 * (i % 2));
-            }
-        }
-        out
-    }
-
-    fn accumulate(&mut self, d: &Decoded, name: &str) {
-        let op = |n: &str| operand(d, n);
-        let x = self.words(op("src0"), 4);
-        let half = |v: &[u32], i: usize| widen((v[i / 2] >> (16 * (i % 2))) as u16);
-        let single = |v: u32| f32::from_bits(v);
-        let acc = &mut self.acc;
-        let finite = |v: f64| if v.is_infinite() { f64::NAN } else { v };
-        match name {
-            "f16v4acc" | "f16v8acc" | "f16v4absacc" | "f16v8absacc" => {
-                let count = if name.contains("v8") { 8 } else { 4 };
-                for i in 0..count {
-                    let v = finite(half(&x, i)) as f32;
-                    let v = if name.contains("abs") { v.abs() } else { v };
-                    acc[2 * i] = canonical32(single(acc[2 * i]) + v);
-                }
-            }
-            "f32v4acc" | "f32v4absacc" => {
-                for i in 0..4 {
-                    let v = single(x[i]);
-                    let v = if name.contains("abs") { v.abs() } else { v };
-                    acc[2 * i] = canonical32(single(acc[2 * i]) + v);
-                }
-            }
-            "f32v4sqacc" => {
-                for i in 0..4 {
-                    let v = single(x[i]);
-                    acc[2 * i] = canonical32(v.mul_add(v, single(acc[2 * i])));
-                }
-            }
-            "f16v8sqacc" => {
-                for i in 0..8 {
-                    let v = half(&x, i) as f32;
-                    acc[2 * i] = canonical32(v.mul_add(v, single(acc[2 * i])));
-                }
-            }
-            "f32mac" | "f32v2mac" => {
-                let y = self.words(op("src1"), 2);
-                for i in 0..if name == "f32mac" { 1 } else { 2 } {
-                    let v = single(x[i]).mul_add(single(y[i]), single(self.acc[2 * i]));
-                    self.acc[2 * i] = canonical32(v);
-                }
-            }
-            "f16v2cmac" | "f16v4cmac" => {
-                let y = self.words(op("src1"), 2);
-                for i in 0..if name == "f16v2cmac" { 1 } else { 2 } {
-                    let products = [0, 1].map(|k| half(&x, 2 * i + k) * half(&y, 2 * i + k));
-                    self.acc[2 * i] = sum_to_f32(self.acc[2 * i], &products);
-                }
-            }
-            other => panic!("{other}"),
-        }
-    }
-
-    fn amp(&mut self, d: &Decoded, name: &str) -> Vec<u32> {
-        let op = |n: &str| operand(d, n);
-        let flags = self.m(op("flags")) as usize;
-        let (units, phase) = (8 >> (flags >> 4), flags & 15);
-        let pin = self.words(op("src1"), 2);
-        let single = name.starts_with("f32");
-        let (sets, half_partials) = match name {
-            "f16v4hihov4amp" => (2, true),
-            "f16v4hihoamp" => (1, true),
-            "f32sisov2amp" => (2, false),
-            _ => (1, false),
-        };
-        let x = self.words(op("src0"), 2);
-        let mut out = Vec::new();
-        for set in 0..sets {
-            let at = |u: usize, odd: usize| 16 * set + 2 * u + odd;
-            let even: Vec<u32> = (0..units).map(|u| self.acc[at(u, 0)]).collect();
-            let mut odd: Vec<u32> = (0..units).map(|u| self.acc[at(u, 1)]).collect();
-            let start = if phase == 0 {
-                odd.clone()
-            } else {
-                even.clone()
-            };
-            if phase == 0 {
-                odd = even;
-            }
-            if !single || phase % 2 == set {
-                let partials: Vec<u32> = if half_partials {
-                    [0, 16]
-                        .map(|s| (widen((pin[set] >> s) as u16) as f32).to_bits())
-                        .to_vec()
-                } else {
-                    pin.clone()
-                };
-                out.extend(odd.drain(..2));
-                odd.extend(partials);
-            }
-            for u in 0..units {
-                let products: Vec<f64> = if single {
-                    let raw = self.weights[4 * (8 * set + u) + phase / 2];
-                    let weight = f32::from_bits((raw >> (32 * (phase % 2))) as u32);
-                    vec![f64::from(f32::from_bits(x[0])) * f64::from(weight)]
-                } else {
-                    let raw = self.weights[4 * (8 * set + u) + phase];
-                    (0..4)
-                        .map(|k| {
-                            let v = widen((x[k / 2] >> (16 * (k % 2))) as u16);
-                            v * widen((raw >> (16 * k)) as u16)
-                        })
-                        .collect()
-                };
-                self.acc[at(u, 0)] = if single {
-                    let (s, v) = (f32::from_bits(start[u]), f32::from_bits(x[0]));
-                    let raw = self.weights[4 * (8 * set + u) + phase / 2];
-                    let weight = f32::from_bits((raw >> (32 * (phase % 2))) as u32);
-                    canonical32(v.mul_add(weight, s))
-                } else {
-                    sum_to_f32(start[u], &products)
-                };
-                self.acc[at(u, 1)] = odd[u];
-            }
-        }
-        if half_partials {
-            out.chunks(2).map(|c| pack([c[0], c[1]])).collect()
-        } else {
-            out.resize(2, 0);
-            out
-        }
-    }
-}
-
-fn pack(values: [u32; 2]) -> u32 {
-    let [low, high] = values.map(|v| u32::from(round16(f64::from(f32::from_bits(v)))));
-    low | high << 16
-}
-
-fn as32(value: f64) -> u32 {
-    canonical32(value as f32)
-}
-
-/// The larger; a NaN loses, −0 is below +0.
-fn larger(a: f64, b: f64) -> f64 {
-    match (a.is_nan(), b.is_nan()) {
-        (true, _) => b,
-        (_, true) => a,
-        _ if a == b => {
-            if a.is_sign_positive() {
-                a
-            } else {
-                b
-            }
-        }
-        _ => a.max(b),
     }
 }
 
