@@ -76,6 +76,13 @@ pub enum Meaning {
         /// Element type of partial sums.
         partials: ElementType,
     },
+    /// `out = act(a * weights + bias)`, all f32, each product added with one rounding.
+    Gemm32 {
+        /// Whether a bias buffer is read.
+        bias: bool,
+        /// Whether relu is applied.
+        relu: bool,
+    },
     /// `out = act(f16(sum of the parts of partials [+ b [+ c]]))`, flat, the sum from +0 on in
     /// that order, in f32.
     ReducePartials {

@@ -10,6 +10,9 @@ use std::ops::Range;
 /// Columns of a panel and depth of an AMP block.
 pub const PANEL: u32 = 16;
 
+/// Bytes of a column in a block of AMP weights: 16 of K in f16, 8 in f32.
+pub const WEIGHT_BYTES: u32 = 32;
+
 /// How one axis is divided. The axis consists of periods (one where `period` is 0), each of
 /// `parts / periods` parts. A part is a whole number of units, except that the last of a period may
 /// end early; the parts of a period differ by at most one unit, the longer ones first. Part `p`
@@ -86,10 +89,10 @@ pub enum ElementOrder {
     Rows,
     /// Panels of 16 columns, each row after row: the AMP left operand and result.
     Panels,
-    /// AMP weights: groups of 8 columns, in each group blocks of 16 rows (K), in each block
-    /// column after column, K fastest. For f32 partials, two passes of 8 columns.
+    /// AMP weights: groups of 8 columns, in each group blocks of 16 rows (K; 8 for f32), in each
+    /// block column after column, K fastest. For f16 with f32 partials, two passes of 8 columns.
     Weights8,
-    /// As `Weights8` with groups of 16 columns. For f16 partials.
+    /// As `Weights8` with groups of 16 columns. For f16 partials, and for f32.
     Weights16,
 }
 
@@ -289,9 +292,11 @@ impl ShardStorage {
                 } else {
                     16
                 };
-                let blocks = self.padded_rows() / PANEL;
-                let block = column / group * blocks + row / PANEL;
-                (block * group * PANEL + column % group * PANEL + row % PANEL) * e
+                // A column of a block is what the AMP takes of it at a time: 32 bytes.
+                let depth = WEIGHT_BYTES / e;
+                let blocks = self.padded_rows() / depth;
+                let block = column / group * blocks + row / depth;
+                (block * group + column % group) * WEIGHT_BYTES + row % depth * e
             }
         }
     }

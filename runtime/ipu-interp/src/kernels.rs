@@ -16,6 +16,7 @@ use ipu_target::Target;
 const BLOCK: u64 = 32;
 const ATOM: u64 = 8;
 const HALF: u64 = 2;
+const FLOAT: u64 = 4;
 
 /// One call of a kernel on one tile.
 pub(crate) struct Call<'a> {
@@ -54,6 +55,7 @@ impl Call<'_> {
                 },
             ),
             Meaning::BatchedGemm { partials } => self.batched_gemm(memory, partials),
+            Meaning::Gemm32 { bias, relu } => self.gemm32(memory, bias, relu),
             Meaning::ReducePartials { addends, relu } => {
                 self.reduce_partials(memory, addends, relu)
             }
@@ -159,6 +161,20 @@ impl Call<'_> {
         Ok(data
             .chunks_exact(HALF as usize)
             .map(|e| load(e, ElementType::F16))
+            .collect())
+    }
+
+    fn floats(
+        &self,
+        memory: &Memory<'_>,
+        name: &str,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<Vec<f32>, TileError> {
+        let data = self.read(memory, name, offset, bytes)?;
+        Ok(data
+            .chunks_exact(FLOAT as usize)
+            .map(|e| load(e, ElementType::F32))
             .collect())
     }
 

@@ -6,6 +6,7 @@ mod call;
 
 use call::{Call, Outcome, random, run};
 use ipu_program::kernels::share;
+use ipu_program::layout::{ElementOrder, ShardStorage};
 use ipu_program::types::ElementType::{self, F16, F32};
 use proptest::prelude::*;
 
@@ -105,6 +106,37 @@ fn reduce(addends: u32, relu: bool, atoms: u32, parts: u32, gap: u32, seed: u32)
     })
 }
 
+/// All f32: strides of `rows + gap` rows of 64 bytes.
+fn gemm32(
+    bias: bool,
+    relu: bool,
+    rows: u32,
+    k_blocks: u32,
+    groups: u32,
+    gap: u32,
+    seed: u32,
+) -> Outcome {
+    let stride = (rows + gap) * 64;
+    let mut buffers = vec![k_blocks * stride / 4, k_blocks * groups * 256];
+    if bias {
+        buffers.push(groups * 16);
+    }
+    let mut buffers: Vec<_> = (seed..)
+        .zip(buffers)
+        .map(|(seed, n)| (F32, n, Some(random(F32, n, seed))))
+        .collect();
+    buffers.push((F32, groups * stride / 4, None));
+    let bias = if bias { "_bias" } else { "" };
+    let relu = if relu { "_relu" } else { "" };
+    let mut words = share(rows).to_vec();
+    words.extend([k_blocks, groups, stride, stride]);
+    run(&Call {
+        kernel: &format!("gemm32{bias}{relu}"),
+        buffers,
+        words,
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
 
@@ -129,9 +161,107 @@ proptest! {
     }
 
     #[test]
+    fn f32_products(
+        bias: bool,
+        relu: bool,
+        rows in 1u32..40,
+        k_blocks in 1u32..5,
+        groups in 1u32..4,
+        gap in 0u32..3,
+        seed: u32,
+    ) {
+        gemm32(bias, relu, rows, k_blocks, groups, gap, seed)
+            .check(&format!("{bias} {relu} {rows} {k_blocks} {groups} {gap}"), |_| true);
+    }
+
+    #[test]
     fn sums_of_partial_products(addends in 0u32..3, relu: bool, atoms in 1u32..80, parts in 1u32..9, gap in 0u32..3, seed: u32) {
         reduce(addends, relu, atoms, parts, gap, seed)
             .check(&format!("{addends} {relu} {atoms} {parts}"), |_| true);
+    }
+}
+
+/// The weights of a product are a matrix in the order of a layout.
+#[test]
+fn weights_of_f32_products_are_in_their_layout() {
+    let (k, n) = (20, 24);
+    let storage = ShardStorage {
+        order: ElementOrder::Weights16,
+        rows: k,
+        columns: n,
+        element: F32,
+    };
+    let mut weights = vec![0.0; (storage.bytes() / 4) as usize];
+    for row in 0..k {
+        for column in 0..n {
+            weights[(storage.offset(row, column) / 4) as usize] = (row * n + column) as f32;
+        }
+    }
+    // A row of the unit matrix selects a row of the weights.
+    let row = 13;
+    let mut a = vec![0.0; 32];
+    a[row] = 1.0;
+    let outcome = run(&Call {
+        kernel: "gemm32",
+        buffers: vec![
+            (F32, 32, Some(a)),
+            (F32, weights.len() as u32, Some(weights)),
+            (F32, 32, None),
+        ],
+        words: vec![0, 1, 2, 2, 64, 64],
+    });
+    outcome.check("selection", |_| true);
+    for column in 0..n {
+        let expected = (row as u32 * n + column) as f32;
+        assert_eq!(outcome.simulated[column as usize], expected);
+    }
+}
+
+/// What f16 cannot hold: the chip clips infinities like overflow; a NaN stays, but not after relu.
+#[test]
+fn sums_clip_to_the_range_of_f16() {
+    let values = [
+        1e5,
+        -1e5,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        -1e-9,
+        3e38,
+        -0.0,
+    ];
+    for (relu, expected) in [
+        (
+            "",
+            [
+                65504.0,
+                -65504.0,
+                65504.0,
+                -65504.0,
+                f32::NAN,
+                -0.0,
+                65504.0,
+                0.0,
+            ],
+        ),
+        (
+            "_relu",
+            [65504.0, 0.0, 65504.0, 0.0, 0.0, 0.0, 65504.0, 0.0],
+        ),
+    ] {
+        let outcome = run(&Call {
+            kernel: &format!("reduce_partials_f16{relu}"),
+            buffers: vec![(F32, 16, Some([values, values].concat())), (F16, 16, None)],
+            words: vec![0, 2, 2, 32],
+        });
+        outcome.check(relu, |i| i < 8 && !expected[i].is_nan());
+        for (found, expected) in outcome.simulated.iter().zip(expected) {
+            assert_eq!(found.is_nan(), expected.is_nan());
+            assert!(
+                found.is_nan() || found.to_bits() == expected.to_bits(),
+                "{found} {expected}"
+            );
+        }
     }
 }
 
@@ -154,6 +284,8 @@ fn few_rows_of_many_batches() {
 #[test]
 fn long_products_follow_the_laws() {
     partial(92, 9, 1, 0, 1).check("partial", |_| true);
+    gemm32(false, false, 49, 9, 2, 0, 1).check("f32", |_| true);
+    reduce(2, true, 600, 12, 0, 1).check("reduce", |_| true);
     let size = Batch {
         batches: 1,
         rows: 49,

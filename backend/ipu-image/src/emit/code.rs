@@ -21,6 +21,7 @@ pub const ZONE_HOST: i64 = 7;
 const SOURCES: &[(&str, &str)] = &[
     ("start.S", include_str!("../../../../device/start.S")),
     ("gemm.S", include_str!("../../../../device/gemm.S")),
+    ("gemm32.S", include_str!("../../../../device/gemm32.S")),
     (
         "copy_blocks.S",
         include_str!("../../../../device/copy_blocks.S"),

@@ -1,15 +1,19 @@
 //! The matrix products of the AMP, and the sum of their partial results.
 
-use super::{BLOCK, Call, HALF};
+use super::{BLOCK, Call, FLOAT, HALF};
 use crate::host::load;
 use crate::numerics::{amp_step, max, narrow};
 use crate::tile::{Memory, TileError};
-use ipu_program::layout::PANEL;
+use ipu_program::layout::{PANEL, WEIGHT_BYTES};
 use ipu_program::types::ElementType;
 
-const FLOAT: u64 = 4;
 /// Bytes of a block of 16 columns of 16 of K.
 const WEIGHTS: u64 = 512;
+
+/// An f32 result on its way to f16, where the chip treats infinities as overflow.
+fn clip(x: f32) -> f32 {
+    x.clamp(f32::MIN, f32::MAX)
+}
 
 /// What a product does besides multiplying.
 pub(super) struct Product {
@@ -32,8 +36,11 @@ impl Product {
                 acc = amp_step(acc, a, w);
             }
             if self.partials == ElementType::F16 {
-                acc = narrow(acc).to_f32();
+                acc = narrow(clip(acc)).to_f32();
             }
+        }
+        if self.out == ElementType::F16 {
+            acc = clip(acc);
         }
         if self.relu { max(acc, 0.0) } else { acc }
     }
@@ -148,6 +155,57 @@ impl Call<'_> {
         Ok(())
     }
 
+    /// A product of f32, 8 of K at a time.
+    pub(super) fn gemm32(
+        &self,
+        memory: &mut Memory<'_>,
+        bias: bool,
+        relu: bool,
+    ) -> Result<(), TileError> {
+        let rows = self.total("rows")?;
+        let word = |name: &str| self.word(name);
+        let (panels, k_blocks) = (word("groups")?, word("k_blocks")?);
+        let panel = u64::from(PANEL);
+        let row_bytes = panel * FLOAT;
+        // Every result has its own place: this bounds the work before it starts.
+        self.read(memory, "out", 0, (rows * row_bytes).saturating_mul(panels))?;
+        let depth = k_blocks * panel;
+        let bytes = depth.saturating_mul(panels).saturating_mul(row_bytes);
+        let weights = self.floats(memory, "weights", 0, bytes)?;
+        let start = match bias {
+            true => self.floats(memory, "bias", 0, panels * row_bytes)?,
+            false => vec![0f32; (panels * panel) as usize],
+        };
+        // Columns of 8 of K.
+        let run = u64::from(WEIGHT_BYTES) / FLOAT;
+        let mut results = Vec::new();
+        for row in 0..rows {
+            let mut a = Vec::new();
+            for block in 0..k_blocks {
+                let at = block * word("a_stride")? + row * row_bytes;
+                a.extend(self.floats(memory, "a", at, row_bytes)?);
+            }
+            for group in 0..panels {
+                let values: Vec<f32> = (0..panel)
+                    .map(|column| {
+                        let first = start[(group * panel + column) as usize];
+                        let sum = (0..depth).fold(first, |sum, k| {
+                            let block = (group * depth + k / run * run) * panel;
+                            let w = weights[(block + column * run + k % run) as usize];
+                            a[k as usize].mul_add(w, sum)
+                        });
+                        if relu { max(sum, 0.0) } else { sum }
+                    })
+                    .collect();
+                results.push((group * word("out_stride")? + row * row_bytes, values));
+            }
+        }
+        for (at, values) in results {
+            self.write_values(memory, "out", at, values.into_iter(), ElementType::F32)?;
+        }
+        Ok(())
+    }
+
     /// Sums partial results and addends.
     pub(super) fn reduce_partials(
         &self,
@@ -160,18 +218,17 @@ impl Call<'_> {
         let stride = self.word("part_stride")?;
         let mut sums = vec![0f32; self.read(memory, "out", 0, elements * HALF)?.len() / 2];
         for part in 0..self.word("parts")? {
-            let data = self.read(memory, "partials", part * stride, elements * FLOAT)?;
-            for (sum, e) in sums.iter_mut().zip(data.chunks(FLOAT as usize)) {
-                *sum += load(e, ElementType::F32);
-            }
+            let data = self.floats(memory, "partials", part * stride, elements * FLOAT)?;
+            sums.iter_mut().zip(data).for_each(|(sum, e)| *sum += e);
         }
         for &name in ["b", "c"].iter().take(addends as usize) {
             let data = self.halves(memory, name, 0, elements * HALF)?;
             sums.iter_mut().zip(data).for_each(|(sum, e)| *sum += e);
         }
-        let out = sums
-            .into_iter()
-            .map(|sum| if relu { max(sum, 0.0) } else { sum });
+        let out = sums.into_iter().map(|sum| {
+            let sum = clip(sum);
+            if relu { max(sum, 0.0) } else { sum }
+        });
         self.write_halves(memory, "out", 0, out)
     }
 
