@@ -231,7 +231,7 @@ worker:
 	{ setzi $m5, coefficients ; fnop }
 	{ ld64 $a0:1, $m0, $mzero, 0 ; fnop }
 	{ nop ; f16v4absadd $a2:3, $a0:1, $azeros }
-	{ rpt $m4, 33 ; fnop }
+	{ rpt $m4, 31 ; fnop }
 	{ ld32 $a0, $m5, $mzero, 0 ; f16v2tof32 $a4:5, $a2 }
 	{ ld32 $a1, $m5, $mzero, 1 ; f32v2mul $a6:7, $a0:B, $a4:5 }
 	{ nop ; f32v2add $a6:7, $a1:B, $a6:7 }
