@@ -1,7 +1,7 @@
-// out = a op b, or max(a, 0), on f16, in atoms of 8 bytes (4 elements).
+// out = a op b, or max(a, 0), on f16 or f32, in atoms of 8 bytes (4 or 2 elements).
 //
-// Define OP: 0 a + b, 1 a - b, 2 a * b, 3 max, 4 min, 5 relu (no b). NaN and rounding as the
-// f16v4 instruction has them.
+// Define OP: 0 a + b, 1 a - b, 2 a * b, 3 max, 4 min, 5 relu (no b); 8 more for f32. NaN and rounding
+// as the f16v4 or f32v2 instruction has them.
 //
 // Record: a, [b,] out, atoms_each, atoms_extra. Worker w takes atoms_each + (w < atoms_extra) atoms
 // from w * atoms_each + min(w, atoms_extra) on.
@@ -13,10 +13,11 @@
 
 	.set WSR, 1
 	.set RELU, 5
+	.set IS_RELU, OP == RELU || OP == RELU + 8
 
 	.set ARG_A, 0
 	.set ARG_B, 1
-	.if OP == RELU
+	.if IS_RELU
 	.set ARG_OUT, 1
 	.else
 	.set ARG_OUT, 2
@@ -40,7 +41,7 @@ kernel_entry:
 
 	.macro WORKER op
 	.p2align 3
-	.if OP == RELU
+	.if IS_RELU
 	nop                             // the bundles at 0 mod 8
 	.endif
 worker:
@@ -55,14 +56,14 @@ worker:
 	add $m4, $m4, $m6
 	brz $m4, no_atoms
 	ld32 $m0, $mvertex_base, $mzero, ARG_A
-	.if OP != RELU
+	.if IS_RELU == 0
 	ld32 $m1, $mvertex_base, $mzero, ARG_B
 	.endif
 	ld32 $m2, $mvertex_base, $mzero, ARG_OUT
 	shl $m3, $m3, 3
 	add $m2, $m2, -16
 	add $m4, $m4, -1
-	.if OP == RELU
+	.if IS_RELU
 	{ ld64step $a0:1, $m0, $m3+=, 1 ; fnop }
 	{ rpt $m4, 1 ; \op $a4:5, $a0:1, $azeros }
 	{ ld64step $a0:1, $m0, $m3+=, 1 ; fnop }
@@ -95,6 +96,24 @@ no_atoms:
 	.if OP == 4
 	WORKER f16v4min
 	.endif
-	.if OP == RELU
+	.if OP == 5
 	WORKER f16v4max
+	.endif
+	.if OP == 8
+	WORKER f32v2add
+	.endif
+	.if OP == 9
+	WORKER f32v2sub
+	.endif
+	.if OP == 10
+	WORKER f32v2mul
+	.endif
+	.if OP == 11
+	WORKER f32v2max
+	.endif
+	.if OP == 12
+	WORKER f32v2min
+	.endif
+	.if OP == 13
+	WORKER f32v2max
 	.endif

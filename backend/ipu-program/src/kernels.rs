@@ -100,6 +100,65 @@ pub enum Meaning {
     Binary(Binary),
     /// `out = max(a, 0)` on f16 atoms (8 bytes).
     Relu,
+    /// `out = a op b` on f32 atoms (8 bytes).
+    BinaryF32(Binary),
+    /// `out = max(a, 0)` on f32 atoms (8 bytes).
+    ReluF32,
+    /// `out = f(x)` on f16 atoms (8 bytes).
+    Unary(Unary),
+    /// `out = f(x)` on f32 atoms (8 bytes).
+    UnaryF32(Unary),
+    /// `out = x` in another element type; atoms of 4 elements.
+    Cast {
+        /// Element type of the result; that of `x` is the other one.
+        to: ElementType,
+    },
+    /// `out = a op b` for each row of `a`, where `b` is one row.
+    RowBinary(Binary),
+    /// `out = softmax(scale * x)` of each row.
+    Softmax {
+        /// Whether row i of the matrix sees the first `visible + i` columns only.
+        causal: bool,
+    },
+    /// `out = (x - mean) / sqrt(variance + epsilon) * scale + bias` of each row.
+    LayerNorm,
+    /// `out = x / sqrt(mean of squares + epsilon) * scale` of each row.
+    RmsNorm,
+    /// One column: the sum (times `factor`) or the largest of each row.
+    ReduceRow(Reduction),
+    /// One row: the sum (times `factor`) or the largest of each column.
+    ReduceColumn {
+        /// How a column is combined.
+        reduction: Reduction,
+        /// Element type of the result.
+        out: ElementType,
+    },
+}
+
+/// Functions of one element that kernels exist for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Unary {
+    /// `x * (1 + erf(x / sqrt 2)) / 2`.
+    GeluErf,
+    /// `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2`.
+    GeluTanh,
+    /// `1 / (1 + exp(-x))`.
+    Sigmoid,
+    /// `tanh(x)`.
+    Tanh,
+    /// `exp(x)`.
+    Exp,
+    /// `1 / sqrt(x)`.
+    Rsqrt,
+}
+
+/// Ways to combine the elements of a row or column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Reduction {
+    /// The sum.
+    Sum,
+    /// The largest.
+    Max,
 }
 
 /// Movement of values that are not changed. The buffers and words are described in `device/`.
@@ -126,6 +185,7 @@ pub enum Binary {
     Mul,
     Max,
     Min,
+    Div,
 }
 
 impl Binary {
@@ -137,6 +197,7 @@ impl Binary {
             Binary::Mul => BinaryKind::Mul,
             Binary::Max => BinaryKind::Max,
             Binary::Min => BinaryKind::Min,
+            Binary::Div => BinaryKind::Div,
         }
     }
 }

@@ -32,6 +32,10 @@ impl Builder<'_> {
         }
         let out = self.result(op, op.kind.name(), layout.clone());
         let step = format!("{}.step", self.program.buffer(out).name);
+        // Operators of one operand call it x.
+        if let [(_, only)] = named[..] {
+            named.push(("x", only));
+        }
         named.push(("out", Some(out)));
         let narrowest = if read == ty.element {
             read

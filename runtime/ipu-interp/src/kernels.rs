@@ -5,13 +5,15 @@ mod movement;
 
 use self::gemm::Product;
 use crate::host::load;
-use crate::numerics::{max, min, narrow};
+use crate::numerics::{max, narrow};
 use crate::tile::{Memory, TileError};
-use ipu_program::graph::BinaryKind;
 use ipu_program::kernels::{Kernel, Meaning};
 use ipu_program::tile::BufferId;
 use ipu_program::types::ElementType;
 use ipu_target::Target;
+
+mod arith;
+mod rowwise;
 
 const BLOCK: u64 = 32;
 const ATOM: u64 = 8;
@@ -61,26 +63,20 @@ impl Call<'_> {
             }
             Meaning::CopyBlocks => self.copy_blocks(memory),
             Meaning::Move(kind) => self.movement(memory, kind),
-            Meaning::Binary(kind) => {
-                let f: fn(f32, f32) -> f32 = match kind.kind() {
-                    BinaryKind::Add => |a, b| a + b,
-                    BinaryKind::Sub => |a, b| a - b,
-                    BinaryKind::Mul => |a, b| a * b,
-                    BinaryKind::Div => |a, b| a / b,
-                    BinaryKind::Max => max,
-                    BinaryKind::Min => min,
-                };
-                let bytes = self.total("atoms")? * ATOM;
-                let a = self.halves(memory, "a", 0, bytes)?;
-                let b = self.halves(memory, "b", 0, bytes)?;
-                // The f32 result has more than twice the digits of f16: rounding it again rounds
-                // the exact result once.
-                let out = a.into_iter().zip(b).map(|(a, b)| f(a, b));
-                self.write_halves(memory, "out", 0, out)
-            }
-            Meaning::Relu => {
-                let a = self.halves(memory, "a", 0, self.total("atoms")? * ATOM)?;
-                self.write_halves(memory, "out", 0, a.into_iter().map(|a| max(a, 0.0)))
+            Meaning::Binary(kind) => self.flat_half2(memory, arith::binary(kind)),
+            Meaning::BinaryF32(kind) => self.flat_single2(memory, arith::binary(kind)),
+            Meaning::Relu => self.flat_half(memory, "a", |x| arith::half_max(x, 0.0)),
+            Meaning::ReluF32 => self.flat_single(memory, "a", |x| max(x, 0.0)),
+            Meaning::Unary(kind) => self.flat_half(memory, "x", arith::unary_half(kind)),
+            Meaning::UnaryF32(kind) => self.flat_single(memory, "x", arith::unary_single(kind)),
+            Meaning::Cast { to } => self.cast(memory, to),
+            Meaning::RowBinary(kind) => self.row_binary(memory, arith::binary(kind)),
+            Meaning::Softmax { causal } => self.softmax(memory, causal),
+            Meaning::LayerNorm => self.layer_norm(memory),
+            Meaning::RmsNorm => self.rms_norm(memory),
+            Meaning::ReduceRow(reduction) => self.reduce_row(memory, reduction),
+            Meaning::ReduceColumn { reduction, out } => {
+                self.reduce_column(memory, reduction, out)
             }
         }
     }

@@ -1,0 +1,366 @@
+//! Row-wise, column-wise and elementwise kernels. The order of operations is that of the sources
+//! in `device/`: a lane is an element of a vector instruction, and lanes are added last.
+
+use super::{ATOM, BLOCK, Call, HALF};
+use crate::host::load;
+use crate::kernels::arith::{
+    Factor, accumulated, half_exp2, half_max, half_of, single_rsqrt,
+};
+use crate::numerics::max;
+use crate::tile::{Memory, TileError};
+use ipu_program::kernels::Reduction;
+use ipu_program::layout::PANEL;
+use ipu_program::types::ElementType;
+
+/// Bytes of an f32.
+const SINGLE: u64 = 4;
+/// Elements of an f16 atom.
+const LANES: usize = 4;
+
+/// `log2(e)` in f32, which turns `exp` into `exp2`.
+const LOG2_E: f32 = std::f32::consts::LOG2_E;
+
+/// Adds the even lanes and the odd lanes, then both: what `f32v2gina` and additions of its
+/// results give. Four lanes or eight.
+fn lateral(lanes: &[f32]) -> f32 {
+    let pair = |i: usize| [lanes[i] + lanes[i + 2], lanes[i + 1] + lanes[i + 3]];
+    let [even, odd] = match lanes.len() {
+        LANES => pair(0),
+        _ => {
+            let (low, high) = (pair(0), pair(LANES));
+            [low[0] + high[0], low[1] + high[1]]
+        }
+    };
+    even + odd
+}
+
+/// Sums over lanes, element i in lane i modulo N.
+fn lanes<const N: usize>(values: impl Iterator<Item = f32>, f: fn(f32, f32) -> f32) -> [f32; N] {
+    let mut sums = [0.0; N];
+    for (i, v) in values.enumerate() {
+        sums[i % N] = f(v, sums[i % N]);
+    }
+    sums
+}
+
+/// `f16v4acc`.
+fn add(x: f32, sum: f32) -> f32 {
+    sum + accumulated(x)
+}
+
+/// `f16v8sqacc`: the exact square and the sum are rounded once.
+fn add_square(x: f32, sum: f32) -> f32 {
+    x.mul_add(x, sum)
+}
+
+impl Call<'_> {
+    pub(super) fn flat_half(
+        &self,
+        memory: &mut Memory<'_>,
+        input: &str,
+        f: impl Fn(f32) -> f32,
+    ) -> Result<(), TileError> {
+        let x = self.halves(memory, input, 0, self.total("atoms")? * ATOM)?;
+        self.write_halves(memory, "out", 0, x.into_iter().map(f))
+    }
+
+    pub(super) fn flat_half2(
+        &self,
+        memory: &mut Memory<'_>,
+        f: fn(f32, f32) -> f32,
+    ) -> Result<(), TileError> {
+        let bytes = self.total("atoms")? * ATOM;
+        let a = self.halves(memory, "a", 0, bytes)?;
+        let b = self.halves(memory, "b", 0, bytes)?;
+        let out = a.into_iter().zip(b).map(|(a, b)| half_of(f(a, b)));
+        self.write_halves(memory, "out", 0, out)
+    }
+
+    pub(super) fn flat_single(
+        &self,
+        memory: &mut Memory<'_>,
+        input: &str,
+        f: impl Fn(f32) -> f32,
+    ) -> Result<(), TileError> {
+        let x = self.singles(memory, input, 0, self.total("atoms")? * ATOM)?;
+        self.write_singles(memory, "out", 0, x.into_iter().map(f))
+    }
+
+    pub(super) fn flat_single2(
+        &self,
+        memory: &mut Memory<'_>,
+        f: fn(f32, f32) -> f32,
+    ) -> Result<(), TileError> {
+        let bytes = self.total("atoms")? * ATOM;
+        let a = self.singles(memory, "a", 0, bytes)?;
+        let b = self.singles(memory, "b", 0, bytes)?;
+        let out = a.into_iter().zip(b).map(|(a, b)| f(a, b));
+        self.write_singles(memory, "out", 0, out)
+    }
+
+    pub(super) fn cast(&self, memory: &mut Memory<'_>, to: ElementType) -> Result<(), TileError> {
+        let elements = self.total("atoms")? * LANES as u64;
+        match to {
+            ElementType::F32 => {
+                let x = self.halves(memory, "x", 0, elements * HALF)?;
+                self.write_singles(memory, "out", 0, x.into_iter())
+            }
+            ElementType::F16 => {
+                let x = self.singles(memory, "x", 0, elements * SINGLE)?;
+                self.write_halves(memory, "out", 0, x.into_iter().map(half_of))
+            }
+        }
+    }
+
+    pub(super) fn row_binary(
+        &self,
+        memory: &mut Memory<'_>,
+        f: fn(f32, f32) -> f32,
+    ) -> Result<(), TileError> {
+        let panels = self.word("panels")?;
+        let b = self.halves(memory, "b", 0, panels.saturating_mul(BLOCK))?;
+        let mut results = Vec::new();
+        for row in 0..self.total("rows")? {
+            let a = self.row(memory, "a", row, panels)?;
+            results.push(a.iter().zip(&b).map(|(&a, &b)| half_of(f(a, b))).collect());
+        }
+        self.write_rows(memory, results)
+    }
+
+    pub(super) fn softmax(&self, memory: &mut Memory<'_>, causal: bool) -> Result<(), TileError> {
+        let columns = self.word("columns")?;
+        let panels = columns.div_ceil(PANEL.into());
+        let scale = Factor::truncated(self.float("scale")? * LOG2_E);
+        let mut results = Vec::new();
+        for row in 0..self.total("rows")? {
+            let seen = match causal {
+                false => columns,
+                true => {
+                    let i = (self.word("first_row")? + row) % self.word("period")?.max(1);
+                    columns.min(self.word("visible")? + i)
+                }
+            } as usize;
+            let mut x = self.row(memory, "x", row, panels)?;
+            let largest = x[..seen].iter().fold(f32::NAN, |m, &x| half_max(m, x));
+            let shift = scale.times(half_of(-largest));
+            for (i, x) in x.iter_mut().enumerate() {
+                *x = match i < seen {
+                    true => half_exp2(half_of(scale.times(*x) + shift)),
+                    false => 0.0,
+                };
+            }
+            let sum = lateral(&lanes::<LANES>(x[..].iter().copied(), add));
+            let factor = half_of(1.0 / sum);
+            x.iter_mut().for_each(|x| *x = half_of(factor * *x));
+            // Hidden columns are zero whatever the factor is.
+            x[seen.next_multiple_of(PANEL as usize)..].fill(0.0);
+            results.push(x);
+        }
+        self.write_rows(memory, results)
+    }
+
+    pub(super) fn layer_norm(&self, memory: &mut Memory<'_>) -> Result<(), TileError> {
+        let (columns, panels) = self.columns()?;
+        let (epsilon, inverse) = (self.float("epsilon")?, self.float("inverse")?);
+        let bytes = panels * BLOCK;
+        let scale = self.halves(memory, "scale", 0, bytes)?;
+        let bias = self.halves(memory, "bias", 0, bytes)?;
+        let mut results = Vec::new();
+        for row in 0..self.total("rows")? {
+            let x = self.row(memory, "x", row, panels)?;
+            let mean = lateral(&lanes::<LANES>(masked(&x, columns), add)) * inverse;
+            let centre = half_of(mean);
+            let squares = lanes::<8>(
+                masked(&x, columns).enumerate().map(|(i, x)| match i < columns {
+                    true => half_of(centre - x),
+                    false => 0.0,
+                }),
+                add_square,
+            );
+            // The deviations were taken from the rounded mean.
+            let off = centre - mean;
+            let variance = max(lateral(&squares) * inverse - off * off, 0.0);
+            let deviation = single_rsqrt(variance + epsilon);
+            let factor = Factor::nearest(deviation);
+            let shift = 0.0 - mean * deviation;
+            let affine = scale.iter().zip(&bias);
+            results.push(
+                x.iter()
+                    .zip(affine)
+                    .map(|(&x, (&scale, &bias))| {
+                        let normal = half_of(factor.times(x) + shift);
+                        half_of(half_of(normal * scale) + bias)
+                    })
+                    .collect(),
+            );
+        }
+        self.write_rows(memory, results)
+    }
+
+    pub(super) fn rms_norm(&self, memory: &mut Memory<'_>) -> Result<(), TileError> {
+        let (columns, panels) = self.columns()?;
+        let (epsilon, inverse) = (self.float("epsilon")?, self.float("inverse")?);
+        let scale = self.halves(memory, "scale", 0, panels * BLOCK)?;
+        let mut results = Vec::new();
+        for row in 0..self.total("rows")? {
+            let x = self.row(memory, "x", row, panels)?;
+            let squares = lateral(&lanes::<8>(masked(&x, columns), add_square));
+            let factor = Factor::nearest(single_rsqrt(squares * inverse + epsilon));
+            results.push(
+                x.iter()
+                    .zip(&scale)
+                    .map(|(&x, &scale)| half_of(half_of(factor.times(x)) * scale))
+                    .collect(),
+            );
+        }
+        self.write_rows(memory, results)
+    }
+
+    pub(super) fn reduce_row(
+        &self,
+        memory: &mut Memory<'_>,
+        reduction: Reduction,
+    ) -> Result<(), TileError> {
+        let (columns, panels) = self.columns()?;
+        let factor = self.float("factor")?;
+        let mut results = Vec::new();
+        for row in 0..self.total("rows")? {
+            let x = self.row(memory, "x", row, panels)?;
+            let value = match reduction {
+                Reduction::Sum => {
+                    half_of(lateral(&lanes::<LANES>(masked(&x, columns), add)) * factor)
+                }
+                Reduction::Max => x[..columns].iter().fold(f32::NAN, |m, &x| half_max(m, x)),
+            };
+            results.push(value);
+        }
+        let out_row = self.word("out_row")?;
+        for (row, value) in (0..).zip(results) {
+            let mut block = [0.0; PANEL as usize];
+            block[0] = value;
+            self.write_halves(memory, "out", row * out_row, block.into_iter())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn reduce_column(
+        &self,
+        memory: &mut Memory<'_>,
+        reduction: Reduction,
+        out: ElementType,
+    ) -> Result<(), TileError> {
+        let factor = self.float("factor")?;
+        let (rows, panels) = (self.word("rows")?, self.word("panels")?);
+        let mut results = Vec::new();
+        for group in 0..self.word("groups")? {
+            for panel in 0..panels {
+                let start = match reduction {
+                    Reduction::Sum => 0.0,
+                    Reduction::Max => f32::NAN,
+                };
+                let mut all = [start; PANEL as usize];
+                for row in 0..rows {
+                    let at = group * self.word("x_group")?
+                        + panel * self.word("x_panel")?
+                        + row * self.word("x_row")?;
+                    for (all, x) in all.iter_mut().zip(self.halves(memory, "x", at, BLOCK)?) {
+                        *all = match reduction {
+                            Reduction::Sum => add(x, *all),
+                            Reduction::Max => half_max(*all, x),
+                        };
+                    }
+                }
+                if reduction == Reduction::Sum {
+                    all.iter_mut().for_each(|sum| *sum *= factor);
+                }
+                results.push((group, panel, all));
+            }
+        }
+        for (group, panel, all) in results {
+            let at = group * self.word("out_row")? + panel * self.word("out_panel")?;
+            match out {
+                ElementType::F16 => {
+                    self.write_halves(memory, "out", at, all.into_iter().map(half_of))?;
+                }
+                ElementType::F32 => self.write_singles(memory, "out", at, all.into_iter())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Columns of the matrix and panels that hold them.
+    fn columns(&self) -> Result<(usize, u64), TileError> {
+        let columns = self.word("columns")?;
+        Ok((columns as usize, columns.div_ceil(PANEL.into())))
+    }
+
+    /// A word argument that holds the bits of an f32.
+    fn float(&self, name: &str) -> Result<f32, TileError> {
+        Ok(f32::from_bits(self.word(name)? as u32))
+    }
+
+    /// A row of f16 panels.
+    fn row(
+        &self,
+        memory: &Memory<'_>,
+        name: &str,
+        row: u64,
+        panels: u64,
+    ) -> Result<Vec<f32>, TileError> {
+        let at = row * self.word(&format!("{name}_row"))?;
+        let stride = self.word(&format!("{name}_panel"))?;
+        let mut all = Vec::new();
+        for panel in 0..panels {
+            all.extend(self.halves(memory, name, at + panel * stride, BLOCK)?);
+        }
+        Ok(all)
+    }
+
+    /// Writes rows of f16 panels to `out`.
+    fn write_rows(&self, memory: &mut Memory<'_>, rows: Vec<Vec<f32>>) -> Result<(), TileError> {
+        let (stride, panel_stride) = (self.word("out_row")?, self.word("out_panel")?);
+        for (row, values) in (0..).zip(rows) {
+            for (panel, values) in (0..).zip(values.chunks(PANEL as usize)) {
+                let at = row * stride + panel * panel_stride;
+                self.write_halves(memory, "out", at, values.iter().copied())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn singles(
+        &self,
+        memory: &Memory<'_>,
+        name: &str,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<Vec<f32>, TileError> {
+        let data = self.read(memory, name, offset, bytes)?;
+        Ok(data
+            .chunks_exact(SINGLE as usize)
+            .map(|e| load(e, ElementType::F32))
+            .collect())
+    }
+
+    /// Writes f32 results; a NaN is the one that instructions give.
+    fn write_singles(
+        &self,
+        memory: &mut Memory<'_>,
+        name: &str,
+        offset: u64,
+        values: impl Iterator<Item = f32>,
+    ) -> Result<(), TileError> {
+        let bytes: Vec<u8> = values
+            .map(|v| if v.is_nan() { f32::NAN } else { v })
+            .flat_map(f32::to_le_bytes)
+            .collect();
+        memory.write(self.step, self.buffer(name)?, self.tile, offset, &bytes)
+    }
+}
+
+/// The elements of a row, 0 beyond its columns.
+fn masked(row: &[f32], columns: usize) -> impl Iterator<Item = f32> {
+    row.iter()
+        .enumerate()
+        .map(move |(i, &x)| if i < columns { x } else { 0.0 })
+}
