@@ -62,7 +62,7 @@ fn batched(partials: ElementType, size: Batch, seed: u32) -> Outcome {
     }
     let kernel = match partials {
         F16 => "bgemm_f16",
-        F32 => {
+        _ => {
             buffers.insert(2, (F32, rows * 8, None));
             "bgemm_f32"
         }

@@ -43,7 +43,7 @@ fn buffer_type(kernel: &Kernel, name: &str, size: Size) -> (TensorType, ElementO
     match (kernel.meaning, name) {
         (Meaning::Gemm { .. }, "a") => (half([m, k]), ElementOrder::Panels),
         (Meaning::Gemm { partials, .. }, "weights") => match partials {
-            ElementType::F32 => (half([k, n]), ElementOrder::Weights8),
+            _ => (half([k, n]), ElementOrder::Weights8),
             ElementType::F16 => (half([k, n]), ElementOrder::Weights16),
         },
         (Meaning::Gemm { partials, .. }, "bias") => {

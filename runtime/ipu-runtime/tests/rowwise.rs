@@ -69,7 +69,7 @@ fn bytes_of(data: &Data) -> Vec<u8> {
             .iter()
             .flat_map(|&v| f16::from_f32(v).to_le_bytes())
             .collect(),
-        ElementType::F32 => data.values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+        _ => data.values.iter().flat_map(|v| v.to_le_bytes()).collect(),
     }
 }
 
@@ -202,7 +202,7 @@ fn run(call: &Call<'_>) -> (Vec<f32>, u64) {
                 .chunks_exact(2)
                 .map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32())
                 .collect(),
-            ElementType::F32 => bytes
+            _ => bytes
                 .chunks_exact(4)
                 .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
                 .collect(),
@@ -233,7 +233,10 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x14057b7ef767814f);
+        self.0 = self
+            .0
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x14057b7ef767814f);
         let x = self.0 ^ (self.0 >> 29);
         x.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11
     }
@@ -268,7 +271,11 @@ impl Matrix {
     }
 
     fn row(self) -> u32 {
-        if self.panels { 32 } else { self.padded() * 2 + 32 }
+        if self.panels {
+            32
+        } else {
+            self.padded() * 2 + 32
+        }
     }
 
     fn panel(self) -> u32 {
@@ -306,12 +313,7 @@ fn ulp16(x: f64) -> f64 {
 }
 
 /// Row-wise kernels with their words.
-fn rows_call(
-    kernel: &str,
-    m: Matrix,
-    buffers: Vec<Data>,
-    more: &[(&str, u32)],
-) -> (Vec<f32>, u64) {
+fn rows_call(kernel: &str, m: Matrix, buffers: Vec<Data>, more: &[(&str, u32)]) -> (Vec<f32>, u64) {
     let [rows_each, rows_extra] = share(m.rows);
     let mut words = vec![
         ("rows_each", rows_each),
@@ -364,7 +366,10 @@ fn check_softmax(m: Matrix, x: &[f32], out: &[f32], scale: f32, seen: impl Fn(u3
             let exact = (-distance).exp() / sum;
             let error = (result - exact).abs();
             let bound = exact * (distance.max(2.0) + 3.0) * 2f64.powi(-11) + 2f64.powi(-24);
-            assert!(error <= bound, "{m:?} row {row} column {c}: {result} {exact}");
+            assert!(
+                error <= bound,
+                "{m:?} row {row} column {c}: {result} {exact}"
+            );
             worst = worst.max(error);
         }
     }
@@ -389,13 +394,14 @@ proptest! {
     }
 }
 
-
 /// Layer norm, or RMS norm where there is no bias, compared with f64 on the same values. The worst
 /// error in units of 2^-11 of the largest term of a result.
 fn norm(m: Matrix, offset: f32, size: f32, seed: u64, layer: bool) -> (f64, u64) {
     let epsilon = 1e-5f32;
     let mut random = Random(seed);
-    let x = m.store(f32::NAN, |_, _| f16::from_f32(offset + random.value(size)).to_f32());
+    let x = m.store(f32::NAN, |_, _| {
+        f16::from_f32(offset + random.value(size)).to_f32()
+    });
     let mut row = |size: f32| -> Vec<f32> {
         let columns = m.columns;
         (0..m.padded())
@@ -408,7 +414,11 @@ fn norm(m: Matrix, offset: f32, size: f32, seed: u64, layer: bool) -> (f64, u64)
         buffers.push(half_data(bias.clone()));
     }
     buffers.push(half_data(vec![0.0; m.elements() as usize]));
-    let kernel = if layer { "layer_norm_f16" } else { "rms_norm_f16" };
+    let kernel = if layer {
+        "layer_norm_f16"
+    } else {
+        "rms_norm_f16"
+    };
     let words = [
         ("epsilon", epsilon.to_bits()),
         ("inverse", (1.0 / m.columns as f32).to_bits()),
@@ -418,12 +428,23 @@ fn norm(m: Matrix, offset: f32, size: f32, seed: u64, layer: bool) -> (f64, u64)
     let n = f64::from(m.columns);
     for row in 0..m.rows {
         let value = |c: u32| f64::from(x[m.at(row, c)]);
-        let mean = if layer { (0..m.columns).map(value).sum::<f64>() / n } else { 0.0 };
-        let variance = (0..m.columns).map(|c| (value(c) - mean).powi(2)).sum::<f64>() / n;
+        let mean = if layer {
+            (0..m.columns).map(value).sum::<f64>() / n
+        } else {
+            0.0
+        };
+        let variance = (0..m.columns)
+            .map(|c| (value(c) - mean).powi(2))
+            .sum::<f64>()
+            / n;
         let deviation = (variance + f64::from(epsilon)).sqrt();
         for c in 0..m.columns {
             let normal = (value(c) - mean) / deviation * f64::from(scale[c as usize]);
-            let bias = if layer { f64::from(bias[c as usize]) } else { 0.0 };
+            let bias = if layer {
+                f64::from(bias[c as usize])
+            } else {
+                0.0
+            };
             let result = f64::from(out[m.at(row, c)]);
             let size = normal.abs().max(bias.abs()).max(2f64.powi(-14));
             worst = worst.max((result - normal - bias).abs() / size * 2048.0);
@@ -487,7 +508,6 @@ proptest! {
         }
     }
 }
-
 
 /// A flat elementwise kernel on operands of `element`.
 fn flat(kernel: &str, inputs: Vec<Data>, out: ElementType, atoms: u32) -> (Vec<f32>, u64) {
@@ -575,7 +595,8 @@ fn unary_f16_on_every_value() {
                 let exact = exact(name, f64::from(x)).clamp(-65504.0, 65504.0);
                 let error = (f64::from(y) - exact).abs();
                 let relative = error / ulp16(exact).max(2f64.powi(-24));
-                worst_of_floor = worst_of_floor.max(error / ulp16(exact.abs().max(floor)).max(2f64.powi(-24)));
+                worst_of_floor =
+                    worst_of_floor.max(error / ulp16(exact.abs().max(floor)).max(2f64.powi(-24)));
                 if relative > worst {
                     (worst, at) = (relative, x);
                 }
@@ -648,7 +669,6 @@ proptest! {
         prop_assert!(x.iter().zip(&out).all(|(x, y)| f16::from_f32(*x).to_f32() == *y));
     }
 }
-
 
 fn row_binary(name: &str, m: Matrix, seed: u64) -> u64 {
     let mut random = Random(seed);
@@ -731,11 +751,18 @@ fn reduce_column(kernel: &str, groups: u32, m: Matrix, factor: f32, seed: u64) -
             } else {
                 let exact = values.clone().sum::<f64>() * f64::from(factor);
                 let all = values.map(f64::abs).sum::<f64>() * f64::from(factor);
-                let rounding = if out == ElementType::F16 { ulp16(exact) / 2.0 } else { 0.0 };
+                let rounding = if out == ElementType::F16 {
+                    ulp16(exact) / 2.0
+                } else {
+                    0.0
+                };
                 (exact, rounding + all * 1e-5)
             };
             let error = (result - exact).abs();
-            assert!(error <= bound, "{kernel} {m:?} group {group} column {c}: {error}");
+            assert!(
+                error <= bound,
+                "{kernel} {m:?} group {group} column {c}: {error}"
+            );
         }
     }
     cycles
@@ -760,30 +787,73 @@ proptest! {
 
 #[test]
 fn speed() {
-    let m = Matrix { rows: 64, columns: 64, panels: true };
-    let report = |name: &str, cycles: u64| println!("{name}: {:.2} cycles an element", cycles as f64 / 4096.0);
+    let m = Matrix {
+        rows: 64,
+        columns: 64,
+        panels: true,
+    };
+    let report = |name: &str, cycles: u64| {
+        println!("{name}: {:.2} cycles an element", cycles as f64 / 4096.0)
+    };
     report("softmax_f16", softmax(m, 0.125, 8.0, 1).1);
     report("layer_norm_f16", norm(m, 0.5, 2.0, 1, true).1);
     report("rms_norm_f16", norm(m, 0.5, 2.0, 1, false).1);
     for kernel in ["reduce_row_sum_f16", "reduce_row_max_f16"] {
         report(kernel, reduce_row(m, kernel, 0.1, 1));
     }
-    for kernel in ["tanh", "sigmoid", "exp", "rsqrt", "gelu_erf", "gelu_tanh", "div", "add"] {
-        for (suffix, element, lanes) in [("f16", ElementType::F16, 4), ("f32", ElementType::F32, 2)] {
+    for kernel in [
+        "tanh",
+        "sigmoid",
+        "exp",
+        "rsqrt",
+        "gelu_erf",
+        "gelu_tanh",
+        "div",
+        "add",
+    ] {
+        for (suffix, element, lanes) in [("f16", ElementType::F16, 4), ("f32", ElementType::F32, 2)]
+        {
             let kernel = format!("{kernel}_{suffix}");
-            let values = || Random(1).values(4096, 2.0).iter().map(|x| x.abs() + 0.1).collect();
+            let values = || {
+                Random(1)
+                    .values(4096, 2.0)
+                    .iter()
+                    .map(|x| x.abs() + 0.1)
+                    .collect()
+            };
             let arguments = registry().get(&kernel).map_or(0, |k| k.buffers.len() - 1);
-            let inputs = (0..arguments).map(|_| Data { element, values: values() }).collect();
+            let inputs = (0..arguments)
+                .map(|_| Data {
+                    element,
+                    values: values(),
+                })
+                .collect();
             report(&kernel, flat(&kernel, inputs, element, 4096 / lanes).1);
         }
     }
     for name in ["add", "div"] {
         report(&format!("{name}_row_f16"), row_binary(name, m, 1));
     }
-    for kernel in ["reduce_column_sum_f16", "reduce_column_max_f16", "reduce_column_sum_f16_f32"] {
+    for kernel in [
+        "reduce_column_sum_f16",
+        "reduce_column_max_f16",
+        "reduce_column_sum_f16_f32",
+    ] {
         report(kernel, reduce_column(kernel, 1, m, 1.0, 1));
     }
     let x = || Random(1).values(4096, 2.0);
-    report("cast_f16_f32", flat("cast_f16_f32", vec![half_data(x())], ElementType::F32, 1024).1);
-    report("cast_f32_f16", flat("cast_f32_f16", vec![single_data(x())], ElementType::F16, 1024).1);
+    report(
+        "cast_f16_f32",
+        flat("cast_f16_f32", vec![half_data(x())], ElementType::F32, 1024).1,
+    );
+    report(
+        "cast_f32_f16",
+        flat(
+            "cast_f32_f16",
+            vec![single_data(x())],
+            ElementType::F16,
+            1024,
+        )
+        .1,
+    );
 }

@@ -80,7 +80,7 @@ impl Call<'_> {
         };
         let mut results = Vec::new();
         for row in 0..rows {
-            let a = self.row(memory, row * BLOCK, k_blocks, a_stride)?;
+            let a = self.left_row(memory, row * BLOCK, k_blocks, a_stride)?;
             for (column, &first) in start.iter().enumerate() {
                 let column = column as u64;
                 // K runs fastest within a column of a block.
@@ -125,7 +125,7 @@ impl Call<'_> {
             let mut a = Vec::new();
             for row in 0..rows {
                 let at = batch * word("a_batch")? + row * BLOCK;
-                a.push(self.row(memory, at, k_blocks, word("a_stride")?)?);
+                a.push(self.left_row(memory, at, k_blocks, word("a_stride")?)?);
             }
             for group in 0..groups {
                 let mut weights = Vec::new();
@@ -233,7 +233,7 @@ impl Call<'_> {
     }
 
     /// A row of a over all of K, from its first panel on.
-    fn row(
+    fn left_row(
         &self,
         memory: &Memory<'_>,
         at: u64,

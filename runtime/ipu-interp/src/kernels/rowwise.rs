@@ -3,9 +3,7 @@
 
 use super::{ATOM, BLOCK, Call, HALF};
 use crate::host::load;
-use crate::kernels::arith::{
-    Factor, accumulated, half_exp2, half_max, half_of, single_rsqrt,
-};
+use crate::kernels::arith::{Factor, accumulated, half_exp2, half_max, half_of, single_rsqrt};
 use crate::numerics::max;
 use crate::tile::{Memory, TileError};
 use ipu_program::kernels::Reduction;
@@ -101,13 +99,13 @@ impl Call<'_> {
     pub(super) fn cast(&self, memory: &mut Memory<'_>, to: ElementType) -> Result<(), TileError> {
         let elements = self.total("atoms")? * LANES as u64;
         match to {
-            ElementType::F32 => {
-                let x = self.halves(memory, "x", 0, elements * HALF)?;
-                self.write_singles(memory, "out", 0, x.into_iter())
-            }
             ElementType::F16 => {
                 let x = self.singles(memory, "x", 0, elements * SINGLE)?;
                 self.write_halves(memory, "out", 0, x.into_iter().map(half_of))
+            }
+            _ => {
+                let x = self.halves(memory, "x", 0, elements * HALF)?;
+                self.write_singles(memory, "out", 0, x.into_iter())
             }
         }
     }
@@ -171,10 +169,12 @@ impl Call<'_> {
             let mean = lateral(&lanes::<LANES>(masked(&x, columns), add)) * inverse;
             let centre = half_of(mean);
             let squares = lanes::<8>(
-                masked(&x, columns).enumerate().map(|(i, x)| match i < columns {
-                    true => half_of(centre - x),
-                    false => 0.0,
-                }),
+                masked(&x, columns)
+                    .enumerate()
+                    .map(|(i, x)| match i < columns {
+                        true => half_of(centre - x),
+                        false => 0.0,
+                    }),
                 add_square,
             );
             // The deviations were taken from the rounded mean.
@@ -282,7 +282,7 @@ impl Call<'_> {
                 ElementType::F16 => {
                     self.write_halves(memory, "out", at, all.into_iter().map(half_of))?;
                 }
-                ElementType::F32 => self.write_singles(memory, "out", at, all.into_iter())?,
+                _ => self.write_singles(memory, "out", at, all.into_iter())?,
             }
         }
         Ok(())

@@ -73,9 +73,7 @@ pub fn random(element: ElementType, count: u32, seed: u32) -> Vec<f32> {
                 ElementType::F16 => {
                     f16::from_bits(((h & 0x83ff) | ((7 + ((h >> 16) & 15)) << 10)) as u16).to_f32()
                 }
-                ElementType::F32 => {
-                    f32::from_bits((h & 0x807f_ffff) | ((119 + ((h >> 23) & 15)) << 23))
-                }
+                _ => f32::from_bits((h & 0x807f_ffff) | ((119 + ((h >> 23) & 15)) << 23)),
             }
         })
         .collect()
