@@ -5,6 +5,8 @@
 //! of its table if it has one. It starts the workers itself, joins them and returns with `br $m10`.
 
 use crate::graph::BinaryKind;
+pub use crate::law::Law;
+use crate::law::resolve;
 use crate::layout::MemoryClass;
 use crate::types::ElementType;
 use serde::Deserialize;
@@ -67,10 +69,27 @@ pub enum Meaning {
     /// Copies blocks of 32 bytes: for each panel and row, from
     /// `src + src_offset + panel * src_panel + row * src_row` to the same in `dst`.
     CopyBlocks,
+    /// Values move, or zeros take their place.
+    Move(Move),
     /// `out = a op b` on f16 atoms (8 bytes).
     Binary(Binary),
     /// `out = max(a, 0)` on f16 atoms (8 bytes).
     Relu,
+}
+
+/// Movement of values that are not changed. The buffers and words are described in `device/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Move {
+    /// Clears atoms of 8 bytes.
+    FillZero,
+    /// Clears the columns from `first` on of a panel of f16.
+    ZeroColumns,
+    /// Copies the runs of a table, see [`crate::runs`].
+    CopyRuns,
+    /// Puts words together from pairs of f16 elements that a table names.
+    Gather,
+    /// Transposes matrices of f16, rows rounded up to 16 with zeros.
+    Transpose,
 }
 
 /// Elementwise kinds that kernels exist for, in the registry's spelling.
@@ -93,59 +112,6 @@ impl Binary {
             Binary::Mul => BinaryKind::Mul,
             Binary::Max => BinaryKind::Max,
             Binary::Min => BinaryKind::Min,
-        }
-    }
-}
-
-/// A closed formula over the word arguments of a call, in tile cycles.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub enum Law {
-    /// A constant.
-    Cycles(u64),
-    /// A word argument.
-    Word(String),
-    /// Sum.
-    Sum(Vec<Law>),
-    /// Product.
-    Product(Vec<Law>),
-    /// The smallest.
-    Min(Vec<Law>),
-    /// Difference, 0 where negative.
-    Minus(Box<Law>, Box<Law>),
-    /// Quotient, rounded up.
-    CeilDiv(Box<Law>, u64),
-}
-
-impl Law {
-    /// Evaluates the law; unknown words count as 0 (the registry check refuses them).
-    pub fn cycles(&self, word: &dyn Fn(&str) -> u64) -> u64 {
-        match self {
-            Law::Cycles(n) => *n,
-            Law::Word(name) => word(name),
-            Law::Sum(terms) => terms
-                .iter()
-                .fold(0, |sum: u64, t| sum.saturating_add(t.cycles(word))),
-            Law::Product(terms) => terms
-                .iter()
-                .fold(1, |product: u64, t| product.saturating_mul(t.cycles(word))),
-            Law::Min(terms) => terms.iter().map(|t| t.cycles(word)).min().unwrap_or(0),
-            Law::Minus(a, b) => a.cycles(word).saturating_sub(b.cycles(word)),
-            Law::CeilDiv(a, n) => a.cycles(word).div_ceil((*n).max(1)),
-        }
-    }
-
-    fn words<'a>(&'a self, out: &mut Vec<&'a str>) {
-        match self {
-            Law::Cycles(_) => {}
-            Law::Word(name) => out.push(name),
-            Law::Sum(t) | Law::Product(t) | Law::Min(t) => {
-                t.iter().for_each(|t| t.words(out));
-            }
-            Law::Minus(a, b) => {
-                a.words(out);
-                b.words(out);
-            }
-            Law::CeilDiv(a, _) => a.words(out),
         }
     }
 }
@@ -222,12 +188,23 @@ pub enum KernelError {
         /// Its name.
         name: String,
     },
+    /// A law refers to a law that does not exist.
+    #[error("kernel registry: law '{law}' refers to unknown law '{name}'")]
+    NoLaw {
+        /// Law that refers.
+        law: String,
+        /// Law that is missing.
+        name: String,
+    },
+    /// Laws without an end.
+    #[error("kernel registry: laws refer to each other in a circle: '{0}'")]
+    LawCycle(String),
 }
 
 /// All kernels.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Kernels {
-    /// Cycle laws by name.
+    /// Cycle laws by name, without references to each other.
     pub laws: BTreeMap<String, Law>,
     /// Kernels by name.
     pub kernels: BTreeMap<String, Kernel>,
@@ -239,7 +216,8 @@ impl Kernels {
     /// # Errors
     /// The text does not parse or names something that does not exist.
     pub fn from_ron(text: &str) -> Result<Self, KernelError> {
-        let registry: Kernels = ron::from_str(text)?;
+        let mut registry: Kernels = ron::from_str(text)?;
+        registry.laws = resolve(&registry.laws)?;
         for (name, kernel) in &registry.kernels {
             let unknown = |what, thing: &str| KernelError::Unknown {
                 kernel: name.clone(),
@@ -330,16 +308,5 @@ mod tests {
         assert_eq!(both(15, 3), [None, Some(5)]);
         assert_eq!(both(7, 3), [None; 2]);
         assert_eq!(both(3, 3), [None; 2]);
-    }
-
-    #[test]
-    fn laws_evaluate() {
-        let law = Law::Sum(vec![
-            Law::Cycles(10),
-            Law::Product(vec![Law::Word("r".into()), Law::Cycles(24)]),
-            Law::CeilDiv(Box::new(Law::Word("r".into())), 6),
-            Law::Minus(Box::new(Law::Cycles(3)), Box::new(Law::Word("r".into()))),
-        ]);
-        assert_eq!(law.cycles(&|_| 7), 10 + 168 + 2);
     }
 }

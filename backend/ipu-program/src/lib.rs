@@ -13,8 +13,10 @@
 
 pub mod graph;
 pub mod kernels;
+mod law;
 pub mod layout;
 pub mod plan;
+pub mod runs;
 pub mod tile;
 pub mod types;
 pub mod view;

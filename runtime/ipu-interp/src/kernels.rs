@@ -1,5 +1,7 @@
 //! What a kernel call does to the buffers of one tile, at storage precision.
 
+mod movement;
+
 use crate::host::load;
 use crate::numerics::{amp_step, max, min, narrow};
 use crate::tile::{Memory, TileError};
@@ -34,6 +36,7 @@ impl Call<'_> {
                 relu,
             } => self.gemm(memory, partials, bias, relu),
             Meaning::CopyBlocks => self.copy_blocks(memory),
+            Meaning::Move(kind) => self.movement(memory, kind),
             Meaning::Binary(kind) => {
                 let f: fn(f32, f32) -> f32 = match kind.kind() {
                     BinaryKind::Add => |a, b| a + b,

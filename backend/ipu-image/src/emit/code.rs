@@ -26,6 +26,23 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../../../device/copy_blocks.S"),
     ),
     (
+        "copy_runs.S",
+        include_str!("../../../../device/copy_runs.S"),
+    ),
+    (
+        "fill_zero.S",
+        include_str!("../../../../device/fill_zero.S"),
+    ),
+    ("gather.S", include_str!("../../../../device/gather.S")),
+    (
+        "transpose.S",
+        include_str!("../../../../device/transpose.S"),
+    ),
+    (
+        "zero_columns.S",
+        include_str!("../../../../device/zero_columns.S"),
+    ),
+    (
         "elementwise.S",
         include_str!("../../../../device/elementwise.S"),
     ),
