@@ -54,7 +54,7 @@ static TILE: PassDef = PassDef {
 
 static CONVERT_LAYOUTS: PassDef = PassDef {
     name: "ipu-convert-layouts",
-    help: "Turn rearrangements into block copies and exchanges",
+    help: "Turn rearrangements into copies, packing and exchanges",
     anchor: Some("ipu.candidate"),
     options: &[],
     run: run_convert_layouts,
@@ -62,9 +62,13 @@ static CONVERT_LAYOUTS: PassDef = PassDef {
 
 static PHASE_EXCHANGES: PassDef = PassDef {
     name: "ipu-phase-exchanges",
-    help: "Schedule every exchange: events of each tile, horizon and lower bound",
+    help: "Merge independent exchanges and schedule each: events of each tile, horizon and lower bound",
     anchor: Some("ipu.candidate"),
-    options: &[],
+    options: &[Opt::Bool(
+        "merge",
+        "let exchanges that do not depend on each other share a phase",
+        true,
+    )],
     run: run_phase_exchanges,
 };
 
@@ -314,9 +318,10 @@ fn run_convert_layouts(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Resul
     })
 }
 
-fn run_phase_exchanges(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
+fn run_phase_exchanges(candidate: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
+    let (target, kernels, merge) = (Target::ipu21(), Kernels::builtin(), cx.bool("merge"));
     change(candidate, |program| {
-        phase_exchanges::phase_exchanges(program, Target::ipu21())
+        phase_exchanges::phase_exchanges(program, target, kernels, merge)
             .map_err(|e| (e.location.clone(), e.to_string()))
     })
 }

@@ -79,6 +79,20 @@ pub struct Walk {
 }
 
 impl Walk {
+    /// All of so many elements keep their numbers.
+    pub fn identity(elements: u64) -> Walk {
+        let all = Axis {
+            extent: elements,
+            source: 1,
+            destination: 1,
+        };
+        Walk {
+            source: 0,
+            destination: 0,
+            axes: if elements == 1 { vec![] } else { vec![all] },
+        }
+    }
+
     /// Checks the view of a rearrangement between tensors of so many elements and brings it into
     /// the normal form. No view: elements keep their numbers.
     ///
@@ -102,20 +116,7 @@ impl Walk {
                     destination_elements,
                 });
             }
-            let all = Axis {
-                extent: source_elements,
-                source: 1,
-                destination: 1,
-            };
-            return Ok(Walk {
-                source: 0,
-                destination: 0,
-                axes: if source_elements == 1 {
-                    vec![]
-                } else {
-                    vec![all]
-                },
-            });
+            return Ok(Walk::identity(source_elements));
         };
         let rank = view.shape.len();
         if view.source_strides.len() != rank || view.destination_strides.len() != rank {

@@ -1,163 +1,95 @@
-//! `ipu-convert-layouts`: rearrangements to explicit copies.
+//! The common case: the same matrix of f16 in blocks of whole panels on both sides.
 //!
-//! Data crosses tiles in panels, where a run of rows of one panel is contiguous on both sides.
-//! A rearrangement therefore becomes up to three parts: rows to panels on the source tiles, an
-//! exchange of panel runs (with a local copy where source and destination share a tile), panels
-//! to rows on the destination tiles. Parts that do nothing are left out. Equal pieces for several
-//! tiles become one multicast transfer.
+//! A rearrangement becomes up to three parts: rows to panels on the source tiles, an exchange of
+//! panel runs (with a local copy where source and destination share a tile), panels to rows on
+//! the destination tiles. Parts that do nothing are left out. Equal pieces for several tiles
+//! become one multicast transfer.
 
+use super::{Convert, ConvertError, join};
 use crate::select_operators::plans::{COPY_KERNEL as COPY, same_places};
-use ipu_program::kernels::{Kernels, share};
+use ipu_program::kernels::share;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Shard};
-use ipu_program::tile::{Buffer, BufferId, Compute, Copy, Step, TileProgram, Transfer};
+use ipu_program::tile::{BufferId, Compute, Copy, Step, Transfer};
 use ipu_program::types::ElementType;
+use ipu_program::view::Walk;
 use std::collections::BTreeMap;
 
-/// A rearrangement that no sequence of copies implements.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("rearrangement '{step}' from '{source_buffer}' to '{destination}' {why}")]
-pub struct ConvertError {
-    /// Source location.
-    pub location: String,
-    /// Step symbol.
-    pub step: String,
-    /// Source buffer symbol.
-    pub source_buffer: String,
-    /// Destination buffer symbol.
-    pub destination: String,
-    /// Reason.
-    pub why: String,
-}
-
-/// Lowers all rearrangements of a program.
-///
-/// # Errors
-/// Buffers of different shapes, element types other than f16, weight orders, or columns that are
-/// divided within a panel.
-pub fn convert_layouts(program: &mut TileProgram, kernels: &Kernels) -> Result<(), ConvertError> {
-    let steps = std::mem::take(&mut program.steps);
-    for step in steps {
-        match step {
-            Step::Rearrange {
-                name,
-                source,
-                destination,
-                view: _,
-                location,
-            } => {
-                let mut c = Convert {
-                    program,
-                    kernels,
-                    name,
-                    location,
-                };
-                c.rearrange(source, destination)?;
-            }
-            other => program.steps.push(other),
-        }
+/// Lowers a rearrangement if it is of this kind, and says whether it is.
+pub(super) fn rearrange(
+    c: &mut Convert<'_>,
+    source: BufferId,
+    destination: BufferId,
+    walk: &Walk,
+) -> Result<bool, ConvertError> {
+    let (s, d) = (c.program.buffer(source), c.program.buffer(destination));
+    let matrix = s.ty.matrix();
+    let whole = *walk == Walk::identity(s.ty.elements());
+    if !whole || matrix != d.ty.matrix() || s.ty.element != ElementType::F16 {
+        return Ok(false);
     }
-    Ok(())
-}
-
-struct Convert<'a> {
-    program: &'a mut TileProgram,
-    kernels: &'a Kernels,
-    name: String,
-    location: String,
+    let (from, to) = (s.layout.clone(), d.layout.clone());
+    let panels = |l: &Layout| Layout {
+        order: ElementOrder::Panels,
+        memory: MemoryClass::Any,
+        ..l.clone()
+    };
+    let moved = |l: &Layout| matches!(l.order, ElementOrder::Rows | ElementOrder::Panels);
+    if !moved(&from) || !moved(&to) {
+        return Ok(false);
+    }
+    let here = same_places(&panels(&from), &panels(&to));
+    // Rows go to rows as they are.
+    let rows = from.order == ElementOrder::Rows && to.order == ElementOrder::Rows;
+    let split = |l: &Layout| {
+        let starts = (0..l.columns.parts).map(|p| l.columns.range(p, matrix.columns).start);
+        starts
+            .into_iter()
+            .any(|s| s % PANEL != 0 && s != matrix.columns)
+    };
+    if !here && (rows || split(&from) || split(&to)) {
+        return Ok(false);
+    }
+    c.panels(source, destination, here)?;
+    Ok(true)
 }
 
 impl Convert<'_> {
-    fn rearrange(&mut self, source: BufferId, destination: BufferId) -> Result<(), ConvertError> {
-        let (s, d) = (
-            self.program.buffer(source),
-            self.program.buffer(destination),
-        );
-        let why = if s.ty != d.ty {
-            Some(format!("changes the type from {} to {}", s.ty, d.ty))
-        } else if s.ty.element != ElementType::F16 {
-            Some(format!(
-                "moves {}, only f16 moves in blocks of 32 bytes",
-                s.ty.element
-            ))
-        } else {
-            [&s.layout, &d.layout].into_iter().find_map(|l| {
-                if !matches!(l.order, ElementOrder::Rows | ElementOrder::Panels) {
-                    Some(format!(
-                        "has element order '{}', which only the host writes",
-                        l.order.name()
-                    ))
-                } else if l.columns.parts > 1 && l.columns.block % PANEL != 0 {
-                    Some(format!(
-                        "divides columns into blocks of {}, not of 16",
-                        l.columns.block
-                    ))
-                } else {
-                    None
-                }
-            })
-        };
-        if let Some(why) = why {
-            return Err(self.error(source, destination, why));
-        }
-        let (from, to) = (s.layout.clone(), d.layout.clone());
-        let panels = |l: &Layout| Layout {
-            order: ElementOrder::Panels,
-            memory: MemoryClass::Any,
-            ..l.clone()
-        };
-        if same_places(&panels(&from), &panels(&to)) {
+    fn panels(
+        &mut self,
+        source: BufferId,
+        destination: BufferId,
+        here: bool,
+    ) -> Result<(), ConvertError> {
+        if here {
             return self.local(source, destination, "");
         }
-        let packed = if from.order == ElementOrder::Panels {
-            source
-        } else {
-            let b = self.temporary(source, panels(&from), "pack");
-            self.local(source, b, "pack")?;
-            b
+        let panels = |layout: &Layout| Layout {
+            order: ElementOrder::Panels,
+            memory: MemoryClass::Any,
+            ..layout.clone()
         };
-        let arrived = if to.order == ElementOrder::Panels {
-            destination
-        } else {
-            self.temporary(destination, panels(&to), "unpack")
+        let mut in_panels = |id: BufferId, what: &str| {
+            let b = self.program.buffer(id);
+            match b.layout.order {
+                ElementOrder::Panels => id,
+                // One row is the same in both orders.
+                _ if b.layout.rows.block == 1 => id,
+                _ => {
+                    let (ty, layout) = (b.ty.clone(), panels(&b.layout));
+                    self.scratch(ty, layout, what)
+                }
+            }
         };
+        let packed = in_panels(source, "pack");
+        let arrived = in_panels(destination, "unpack");
+        if packed != source {
+            self.local(source, packed, "pack")?;
+        }
         self.exchange(packed, arrived)?;
         if arrived != destination {
             self.local(arrived, destination, "unpack")?;
         }
         Ok(())
-    }
-
-    fn error(&self, source: BufferId, destination: BufferId, why: String) -> ConvertError {
-        ConvertError {
-            location: self.location.clone(),
-            step: self.name.clone(),
-            source_buffer: self.program.buffer(source).name.clone(),
-            destination: self.program.buffer(destination).name.clone(),
-            why,
-        }
-    }
-
-    fn temporary(&mut self, like: BufferId, layout: Layout, what: &str) -> BufferId {
-        let ty = self.program.buffer(like).ty.clone();
-        let name = self.symbol(what);
-        self.program.add_buffer(Buffer {
-            name,
-            ty,
-            layout,
-            align: 32,
-            tail: 0,
-            live: None,
-            address: None,
-            location: self.location.clone(),
-        })
-    }
-
-    fn symbol(&self, what: &str) -> String {
-        if what.is_empty() {
-            self.name.clone()
-        } else {
-            format!("{}.{what}", self.name)
-        }
     }
 
     /// Copies each shard to the same shard of the other buffer on the same tile.
@@ -248,11 +180,9 @@ impl Convert<'_> {
             s.layout.storage(s.ty.element),
             d.layout.storage(d.ty.element),
         );
-        let copies = d.layout.copies;
         let source_shards = s.layout.shards(matrix);
         let per_copy = source_shards.len() / s.layout.copies.max(1) as usize;
         let destination_shards = d.layout.shards(matrix);
-        debug_assert!(copies >= 1);
         let finder = Finder::new(&source_shards[..per_copy]);
         let mut local = Vec::new();
         // (source tile, source offset, words) -> destinations
@@ -264,9 +194,9 @@ impl Convert<'_> {
                 let columns = held.columns.start.max(shard.columns.start)
                     ..held.columns.end.min(shard.columns.end);
                 // Another copy of the same part may be on this very tile.
-                let here = (0..s.layout.copies as usize)
-                    .map(|c| &source_shards[c * per_copy + i])
-                    .any(|other| other.tile == shard.tile);
+                let copies = s.layout.copies as usize;
+                let copy = |c: usize| source_shards[c * per_copy + i].tile;
+                let here = (0..copies).any(|c| copy(c) == shard.tile);
                 let (hr, hc) = (
                     rows.start - held.rows.start,
                     columns.start - held.columns.start,
@@ -287,9 +217,12 @@ impl Convert<'_> {
                     continue;
                 }
                 for p in 0..panels {
+                    let offset = from.offset(hr, hc + p * PANEL);
+                    // Pieces of different places come from different copies.
+                    let sender = u64::from(offset) * copies as u64 / u64::from(from.bytes().max(1));
                     let words = rows.len() as u32 * PANEL * 2 / 4;
                     moves
-                        .entry((held.tile, from.offset(hr, hc + p * PANEL), words))
+                        .entry((copy(sender as usize), offset, words))
                         .or_default()
                         .push((shard.tile, to.offset(dr, dc + p * PANEL)));
                 }
@@ -324,28 +257,6 @@ impl Convert<'_> {
         }
         Ok(())
     }
-}
-
-/// Joins transfers that continue each other on both sides.
-fn join(transfers: Vec<Transfer>) -> Vec<Transfer> {
-    let mut out: Vec<Transfer> = Vec::with_capacity(transfers.len());
-    for t in transfers {
-        if let Some(last) = out.last_mut()
-            && last.source == t.source
-            && last.source_offset + 4 * last.words == t.source_offset
-            && last.destinations.len() == t.destinations.len()
-            && last
-                .destinations
-                .iter()
-                .zip(&t.destinations)
-                .all(|(a, b)| a.0 == b.0 && a.1 + 4 * last.words == b.1)
-        {
-            last.words += t.words;
-        } else {
-            out.push(t);
-        }
-    }
-    out
 }
 
 /// A rectangle of 16-column blocks copied on one tile; offsets in bytes.
