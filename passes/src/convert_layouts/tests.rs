@@ -276,7 +276,7 @@ fn check(case: &Case) -> Result<TileProgram, TestCaseError> {
             let at = storage.offset(r, c) as usize;
             match storage.element {
                 ElementType::F16 => half::f16::from_le_bytes([bytes[at], bytes[at + 1]]).to_f32(),
-                ElementType::F32 => f32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()),
+                _ => f32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()),
             }
         };
         for r in shard.rows.clone() {

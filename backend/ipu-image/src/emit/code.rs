@@ -19,9 +19,6 @@ pub const ZONE_HOST: i64 = 7;
 
 /// The sources of `device/` are part of the tools: compiling a model needs no other program.
 const SOURCES: &[(&str, &str)] = &[
-    ("start.S", include_str!("../../../../device/start.S")),
-    ("gemm.S", include_str!("../../../../device/gemm.S")),
-    ("gemm32.S", include_str!("../../../../device/gemm32.S")),
     (
         "copy_blocks.S",
         include_str!("../../../../device/copy_blocks.S"),
@@ -31,25 +28,38 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../../../device/copy_runs.S"),
     ),
     (
-        "fill_zero.S",
-        include_str!("../../../../device/fill_zero.S"),
-    ),
-    ("gather.S", include_str!("../../../../device/gather.S")),
-    (
-        "transpose.S",
-        include_str!("../../../../device/transpose.S"),
-    ),
-    (
-        "zero_columns.S",
-        include_str!("../../../../device/zero_columns.S"),
-    ),
-    (
         "elementwise.S",
         include_str!("../../../../device/elementwise.S"),
     ),
     (
+        "fill_zero.S",
+        include_str!("../../../../device/fill_zero.S"),
+    ),
+    ("gather.S", include_str!("../../../../device/gather.S")),
+    ("gemm.S", include_str!("../../../../device/gemm.S")),
+    ("gemm32.S", include_str!("../../../../device/gemm32.S")),
+    (
+        "reduce_column.S",
+        include_str!("../../../../device/reduce_column.S"),
+    ),
+    (
         "reduce_partials.S",
         include_str!("../../../../device/reduce_partials.S"),
+    ),
+    (
+        "row_binary.S",
+        include_str!("../../../../device/row_binary.S"),
+    ),
+    ("rowwise.S", include_str!("../../../../device/rowwise.S")),
+    ("start.S", include_str!("../../../../device/start.S")),
+    (
+        "transpose.S",
+        include_str!("../../../../device/transpose.S"),
+    ),
+    ("unary.S", include_str!("../../../../device/unary.S")),
+    (
+        "zero_columns.S",
+        include_str!("../../../../device/zero_columns.S"),
     ),
 ];
 
