@@ -35,8 +35,8 @@ fn buffer_type(kernel: &Kernel, name: &str, size: Size) -> (TensorType, ElementO
     match (kernel.meaning, name) {
         (Meaning::Gemm { .. }, "a") => (half([m, k]), ElementOrder::Panels),
         (Meaning::Gemm { partials, .. }, "weights") => match partials {
-            ElementType::F32 => (half([k, n]), ElementOrder::Weights8),
             ElementType::F16 => (half([k, n]), ElementOrder::Weights16),
+            _ => (half([k, n]), ElementOrder::Weights8),
         },
         (Meaning::Gemm { partials, .. }, "bias") => {
             (TensorType::new([n], partials), ElementOrder::Rows)
