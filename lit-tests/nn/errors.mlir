@@ -751,7 +751,7 @@ func.func @captures(%x: tensor<2xf16>) {
 func.func @does_not_end(%x: tensor<2xf16>) {
   %0 = nn.repeat 2 (%a = %x) : tensor<2xf16> {
   // expected-error@+1 {{'func.return' op expects parent op 'func.func'}}
-    return
+    func.return
   }
   return
 }
@@ -759,7 +759,7 @@ func.func @does_not_end(%x: tensor<2xf16>) {
 // -----
 
 func.func @dynamic_carried(%x: tensor<?xf16>) {
-  // expected-error@+1 {{'nn.repeat' op result is tensor<?xf16>: axis 0 is dynamic, give its extent}}
+  // expected-error@+1 {{'nn.repeat' op inputs[0] is tensor<?xf16>: axis 0 is dynamic, give its extent}}
   %0 = nn.repeat 2 (%a = %x) : tensor<?xf16> {
     nn.yield %a : tensor<?xf16>
   }

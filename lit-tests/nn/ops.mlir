@@ -57,7 +57,7 @@ func.func @transposed(%a: tensor<64x200xf16>, %b: tensor<128x64xf16>, %x: tensor
   // CHECK: nn.matmul %{{.*}}, %{{.*}} transpose_a transpose_b : (
   %1 = nn.matmul %a, %b transpose_a transpose_b : (tensor<64x200xf16>, tensor<128x64xf16>) -> tensor<200x128xf32>
   // CHECK: nn.matmul %{{.*}}, %{{.*}} transpose_a : (
-  %2 = nn.matmul %a, %x {transpose_a} : (tensor<64x200xf16>, tensor<200x64xf16>) -> tensor<200x64xf16>
+  %2 = nn.matmul %a, %a {transpose_a} : (tensor<64x200xf16>, tensor<64x200xf16>) -> tensor<200x200xf16>
   return
 }
 

@@ -4,115 +4,20 @@
 //! that a program states. Nothing here trusts its arguments: extents may be anything, attributes
 //! out of range, operands missing.
 
+mod error;
+#[cfg(test)]
+mod tests;
+
+pub use error::{InferError, Subject};
+
 use crate::graph::{Graph, OpKind, Scalar};
 use crate::types::{ElementType, TensorType};
+use error::shape;
 use std::borrow::Cow;
 use std::fmt;
 
 /// Elements of one tensor: counts and offsets fit 32 bits everywhere.
 pub const MAX_ELEMENTS: u64 = u32::MAX as u64;
-
-/// An operand or a result as messages name it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
-    /// Its name in the operation.
-    pub name: Cow<'static, str>,
-    /// Its type.
-    pub ty: TensorType,
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {}", self.name, self.ty)
-    }
-}
-
-/// Why an operator does not take its operands or does not have the result that is stated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InferError {
-    /// A wrong number of operands.
-    #[error("takes {expected} operands, found {found}")]
-    OperandCount {
-        /// How many there may be.
-        expected: &'static str,
-        /// How many there are.
-        found: usize,
-    },
-    /// A wrong number of results.
-    #[error("has {expected} results, found {found}")]
-    ResultCount {
-        /// How many there are by the operands.
-        expected: usize,
-        /// How many are stated.
-        found: usize,
-    },
-    /// One tensor that the operator does not take or give.
-    #[error("{subject}, expected {expected}")]
-    Tensor {
-        /// The tensor.
-        subject: Subject,
-        /// What it should be.
-        expected: String,
-    },
-    /// An attribute out of its range.
-    #[error("{name} is {found}, expected {expected}")]
-    Attribute {
-        /// Its name.
-        name: Cow<'static, str>,
-        /// Its value.
-        found: String,
-        /// What it should be.
-        expected: String,
-    },
-    /// Two tensors that should agree in something.
-    #[error("{what} differ: {}, {}", .subjects[0], .subjects[1])]
-    Differ {
-        /// In what.
-        what: &'static str,
-        /// The two.
-        subjects: Box<[Subject; 2]>,
-    },
-    /// A product of tensors that are no matrices.
-    #[error("needs matrices: {}, {}", .0[0], .0[1])]
-    Matrices(Box<[Subject; 2]>),
-    /// A product over axes of different lengths.
-    #[error(
-        "contraction sizes differ: {} ({} {}), {} ({} {})",
-        .subjects[0], .extents[0].0, .extents[0].1, .subjects[1], .extents[1].0, .extents[1].1
-    )]
-    Contraction {
-        /// The two.
-        subjects: Box<[Subject; 2]>,
-        /// Length of the axis, and whether it is rows or columns.
-        extents: [(u32, &'static str); 2],
-    },
-    /// Shapes that NumPy's rules do not combine.
-    #[error("shapes do not broadcast: {}, {}", .0[0], .0[1])]
-    Broadcast(Box<[Subject; 2]>),
-    /// Another shape than the operands give.
-    #[error("result is {found}, expected the shape {}", shape(.expected))]
-    Shape {
-        /// The result that is stated.
-        found: TensorType,
-        /// The shape by the operands.
-        expected: Vec<u32>,
-    },
-    /// The result has too many elements.
-    #[error("the result of shape {} has more than {MAX_ELEMENTS} elements, the limit of one tensor", shape(.0))]
-    TooLarge(Vec<u64>),
-    /// Operands and attributes alone do not determine the result.
-    #[error("has a result whose type its operands do not determine")]
-    Undetermined,
-}
-
-/// `2x3`, or `scalar`.
-fn shape<T: fmt::Display>(extents: &[T]) -> String {
-    if extents.is_empty() {
-        return "of a scalar".to_owned();
-    }
-    let texts: Vec<String> = extents.iter().map(ToString::to_string).collect();
-    texts.join("x")
-}
 
 /// The name of an operand as in the syntax of the operation.
 pub fn operand_name(kind: &OpKind, index: usize) -> Cow<'static, str> {
@@ -810,6 +715,3 @@ pub fn check_repeat(
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

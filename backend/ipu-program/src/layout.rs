@@ -211,6 +211,19 @@ impl Layout {
         }
     }
 
+    /// How one shard is stored within the bytes that [`Layout::storage`] says: weights follow each
+    /// other without gaps, so that a shard of fewer rows has its column groups closer together.
+    pub fn shard_storage(&self, shard: &Shard, element: ElementType) -> ShardStorage {
+        let storage = self.storage(element);
+        match self.order {
+            ElementOrder::Rows | ElementOrder::Panels => storage,
+            ElementOrder::Weights8 | ElementOrder::Weights16 => ShardStorage {
+                rows: shard.rows.len() as u32,
+                ..storage
+            },
+        }
+    }
+
     /// One past the highest tile that the layout can use.
     pub fn tile_end(&self) -> u32 {
         self.first_tile

@@ -178,7 +178,8 @@ def Nn_MinOp : Nn_Elementwise<"min", "minimum">;
 
 class Nn_Unary<string mnemonic, string what, string formula> : Nn_Op<mnemonic> {
   let summary = "elementwise " # what;
-  let description = "`" # formula # [{`
+  let description = [{
+    `}] # formula # [{`
 
     ```mlir
     %0 = nn.}] # mnemonic # [{ %x : tensor<200x128xf16>

@@ -97,12 +97,12 @@ pub fn select(
         return Err(SelectError::NoLowering(too_large));
     }
     let normal = normalize::normalize(graph);
-    let cost = |kind: &OpKind, types: &[TensorType]| operator_cost(machine, kind, types);
-    let (algebraic, report) = algebra::rewrite_graph(&normal, &cost)?;
-    let refused = refuse::operators(&algebraic, machine);
+    let refused = refuse::operators(&normal, machine);
     if !refused.is_empty() {
         return Err(SelectError::NoLowering(refused));
     }
+    let cost = |kind: &OpKind, types: &[TensorType]| operator_cost(machine, kind, types);
+    let (algebraic, report) = algebra::rewrite_graph(&normal, &cost)?;
     let objectives = [
         Objective::Cycles,
         Objective::LessExchange,

@@ -251,6 +251,7 @@ pub fn pack(
     let mut shards = Vec::new();
     for shard in layout.shards(matrix) {
         let mut bytes = vec![0u8; storage.bytes() as usize];
+        let storage = layout.shard_storage(&shard, buffer.element);
         for row in shard.rows.clone() {
             for column in shard.columns.clone() {
                 let value = values[row as usize * matrix.columns as usize + column as usize];
@@ -304,6 +305,7 @@ pub fn unpack<B: AsRef<[u8]>, E: From<HostError>>(
             }
             .into());
         }
+        let storage = layout.shard_storage(&shard, buffer.element);
         for row in shard.rows.clone() {
             for column in shard.columns.clone() {
                 let at =
@@ -367,9 +369,9 @@ mod tests {
         #[test]
         fn packing_round_trip(
             rows in 1u32..40, columns in 1u32..70, rp in 1u32..5, cp in 1u32..5,
-            copies in 1u32..4, first in 0u32..9, order in any_order(), wide: bool, seed: u32,
+            copies in 1u32..4, first in 0u32..9, order in any_order(), seed: u32,
+            element in prop::sample::select(vec![ElementType::F16, ElementType::F32, ElementType::I32]),
         ) {
-            let element = if wide { ElementType::F32 } else { ElementType::F16 };
             let ty = TensorType::new([rows, columns], element);
             let layout = Layout {
                 rows: Split { parts: rp, block: rows.div_ceil(rp), stride: cp , unit: 1, period: 0,},
@@ -378,6 +380,7 @@ mod tests {
             };
             let values = (0..rows * columns)
                 .map(|i| (i.wrapping_mul(seed | 1) >> 16) as f32 / 977.0 - 30.0)
+                .map(|v| if element.is_float() { v } else { v.round() })
                 .collect();
             let array = HostArray::new(ty.clone(), values).unwrap();
             let shards = pack(&array, &ty, &layout).unwrap();
@@ -420,6 +423,19 @@ mod tests {
         let array = HostArray::new(ty, vec![0.1, 1e9]).unwrap();
         assert_eq!(array.values(), [0.099_975_586, 65504.0]);
         assert_eq!(array.to_bytes(), [0x66, 0x2e, 0xff, 0x7b]);
+        let ty = TensorType::new([2], ElementType::I32);
+        let array = HostArray::new(ty.clone(), vec![-2.0, 16_777_215.0]).unwrap();
+        assert_eq!(
+            array.to_bytes(),
+            [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0]
+        );
+        for bad in [0.5, -16_777_216.0, f32::NAN, f32::INFINITY] {
+            let e = HostArray::new(ty.clone(), vec![0.0, bad]).unwrap_err();
+            assert_eq!(
+                e.to_string(),
+                format!("value {bad} at index 1 is not an i32 of magnitude below 16777216")
+            );
+        }
     }
 
     #[test]

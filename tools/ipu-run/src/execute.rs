@@ -5,8 +5,8 @@ use crate::compile::{Compiled, Progress, compile};
 use crate::report::ResultFile;
 use anyhow::{Context as _, Result, anyhow, bail};
 use ipu_image::package::{Package, PackageError, write_whole};
-use ipu_program::graph::{Graph, OpKind};
-use ipu_program::types::ElementType;
+use ipu_program::graph::{Graph, OpKind, parameter_key};
+use ipu_program::types::{ElementType, TensorType};
 use ipu_runtime::compare::{EqualityMode, Limits, compare};
 use ipu_runtime::{
     Device, HostArray, Parameters, Program, ReferenceDevice, RunReport, SimulatorDevice, accuracy,
@@ -248,37 +248,83 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
 }
 
 /// Refuses weights that lack a parameter of the model or hold it in another shape; names all of
-/// them, each where the model asks for it.
+/// them, each where the model asks for it (inside repeats the first iteration that lacks it).
 fn check_parameters(graph: &Graph, parameters: &Parameters, file: Option<&Path>) -> Result<()> {
     let mut problems = Vec::new();
-    for op in &graph.ops {
-        let used = graph.outputs.contains(&op.result)
-            || graph.ops.iter().any(|o| o.operands.contains(&op.result));
-        let OpKind::Parameter { name } = &op.kind else {
-            continue;
-        };
-        let ty = graph.ty(op.result);
-        let problem = match (parameters.get(name), file) {
-            _ if !used => continue,
-            (Some(array), _) if array.shape() == ty.shape => continue,
-            (Some(array), file) => format!(
-                "is {} in {}",
-                array.ty(),
-                file.unwrap_or(Path::new("the weights")).display()
-            ),
-            (None, Some(file)) => format!("is missing in {}", file.display()),
-            (None, None) => "has no value, give --weights=FILE".to_owned(),
-        };
-        problems.push(format!(
-            "{}: error: parameter '{name}' of {ty} {problem}",
-            op.location
-        ));
-    }
+    check_graph(graph, &mut Vec::new(), parameters, file, &mut problems);
     if problems.is_empty() {
         Ok(())
     } else {
         Err(anyhow!(problems.join("\n")))
     }
+}
+
+/// `counts` are the iterations of the repeats around, outermost first.
+fn check_graph(
+    graph: &Graph,
+    counts: &mut Vec<u32>,
+    parameters: &Parameters,
+    file: Option<&Path>,
+    problems: &mut Vec<String>,
+) {
+    for op in &graph.ops {
+        let results = || {
+            [op.result]
+                .into_iter()
+                .chain(op.more_results.iter().copied())
+        };
+        let used = results().any(|id| {
+            graph.outputs.contains(&id) || graph.ops.iter().any(|o| o.operands.contains(&id))
+        });
+        match &op.kind {
+            _ if !used => {}
+            OpKind::Repeat { count, body } => {
+                counts.push(*count);
+                check_graph(body, counts, parameters, file, problems);
+                counts.pop();
+            }
+            OpKind::Parameter { name } => {
+                let problem = keys(name, counts)
+                    .find_map(|key| problem(&key, graph.ty(op.result), parameters.get(&key), file));
+                problems.extend(problem.map(|p| format!("{}: error: {p}", op.location)));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The keys of a parameter in all iterations.
+fn keys(name: &str, counts: &[u32]) -> impl Iterator<Item = String> {
+    let first = Some(vec![0; counts.len()]);
+    let fixed = !name.contains("{}");
+    let iterations = std::iter::successors(first, move |now| {
+        // The innermost counts fastest.
+        let axis = (0..counts.len()).rfind(|&i| !fixed && now[i] + 1 < counts[i])?;
+        let mut next = now.clone();
+        next[axis] += 1;
+        next[axis + 1..].fill(0);
+        Some(next)
+    });
+    iterations.filter_map(|now| parameter_key(name, &now))
+}
+
+fn problem(
+    key: &str,
+    ty: &TensorType,
+    found: Option<&HostArray>,
+    file: Option<&Path>,
+) -> Option<String> {
+    let problem = match (found, file) {
+        (Some(array), _) if array.shape() == ty.shape => return None,
+        (Some(array), file) => format!(
+            "is {} in {}",
+            array.ty(),
+            file.unwrap_or(Path::new("the weights")).display()
+        ),
+        (None, Some(file)) => format!("is missing in {}", file.display()),
+        (None, None) => "has no value, give --weights=FILE".to_owned(),
+    };
+    Some(format!("parameter '{key}' of {ty} {problem}"))
 }
 
 /// One device from load to the last run.
