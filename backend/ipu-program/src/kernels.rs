@@ -5,7 +5,7 @@
 //! the workers itself, joins them and returns with `br $m10`.
 
 use crate::graph::BinaryKind;
-use crate::layout::MemoryClass;
+use crate::layout::{MemoryClass, PANEL};
 use crate::types::ElementType;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -175,6 +175,53 @@ pub enum Law {
     Minus(Box<Law>, Box<Law>),
     /// Quotient, rounded up.
     CeilDiv(Box<Law>, u64),
+    /// The slowest worker's rows of a causal softmax: `row` each, `panel` for each panel of 16
+    /// columns that a row sees, `hidden` for each other one.
+    CausalRows {
+        /// Cycles of a row.
+        row: u64,
+        /// Cycles of a panel with visible columns.
+        panel: u64,
+        /// Cycles of a panel without.
+        hidden: u64,
+        /// Cycles for each whole matrix before a worker's first row.
+        skip: u64,
+    },
+}
+
+/// Words that [`Law::CausalRows`] depends on.
+const CAUSAL_WORDS: [&str; 6] = [
+    "rows_each",
+    "rows_extra",
+    "columns",
+    "first_row",
+    "period",
+    "visible",
+];
+
+/// Evaluates [`Law::CausalRows`] for words in the order of [`CAUSAL_WORDS`].
+fn causal_rows(words: [u64; 6], [row, panel, hidden, skip]: [u64; 4]) -> u64 {
+    /// Rows of a worker that are looked at one by one; more do not fit a tile.
+    const MOST_ROWS: u64 = 1 << 16;
+    let [rows_each, rows_extra, columns, first_row, period, visible] = words;
+    let panels = columns.div_ceil(PANEL.into());
+    let mut next = first_row;
+    let mut slowest = 0;
+    for worker in 0..u64::from(WORKERS) {
+        let rows = rows_each + u64::from(worker < rows_extra);
+        let mut cycles = rows.saturating_mul(row);
+        cycles = cycles.saturating_add((next / period.max(1)).saturating_mul(skip));
+        for r in 0..rows.min(MOST_ROWS) {
+            let i = (next + r) % period.max(1);
+            let seen = columns.min(visible + i).div_ceil(PANEL.into());
+            let work =
+                (seen.saturating_mul(panel)).saturating_add((panels - seen).saturating_mul(hidden));
+            cycles = cycles.saturating_add(work);
+        }
+        slowest = slowest.max(cycles);
+        next += rows;
+    }
+    slowest
 }
 
 impl Law {
@@ -192,6 +239,12 @@ impl Law {
             Law::Min(terms) => terms.iter().map(|t| t.cycles(word)).min().unwrap_or(0),
             Law::Minus(a, b) => a.cycles(word).saturating_sub(b.cycles(word)),
             Law::CeilDiv(a, n) => a.cycles(word).div_ceil((*n).max(1)),
+            Law::CausalRows {
+                row,
+                panel,
+                hidden,
+                skip,
+            } => causal_rows(CAUSAL_WORDS.map(word), [*row, *panel, *hidden, *skip]),
         }
     }
 
@@ -207,6 +260,7 @@ impl Law {
                 b.words(out);
             }
             Law::CeilDiv(a, _) => a.words(out),
+            Law::CausalRows { .. } => out.extend(CAUSAL_WORDS),
         }
     }
 }
@@ -362,5 +416,27 @@ mod tests {
             Law::Minus(Box::new(Law::Cycles(3)), Box::new(Law::Word("r".into()))),
         ]);
         assert_eq!(law.cycles(&|_| 7), 10 + 168 + 2);
+        // 13 rows of matrices of 8 rows; row i sees columns 0 to 11 + i. The slowest worker has rows
+        // 7 and 0 of the next matrix: 22 columns, 11 columns.
+        let law = Law::CausalRows {
+            row: 100,
+            panel: 10,
+            hidden: 1,
+            skip: 1000,
+        };
+        let words = |first: u64| {
+            move |name: &str| match name {
+                "rows_each" => 2,
+                "rows_extra" => 0,
+                "columns" => 32,
+                "first_row" => first,
+                "period" => 8,
+                _ => 11,
+            }
+        };
+        // Rows 0 to 11: the last two start a matrix later, at row 2: both see one panel.
+        assert_eq!(law.cycles(&words(0)), 1000 + 2 * 111);
+        // Rows 4 to 15: the last are rows 6 and 7 of the second matrix, with two panels.
+        assert_eq!(law.cycles(&words(4)), 1000 + 2 * 120);
     }
 }

@@ -48,9 +48,7 @@ impl Call<'_> {
             Meaning::LayerNorm => self.layer_norm(memory),
             Meaning::RmsNorm => self.rms_norm(memory),
             Meaning::ReduceRow(reduction) => self.reduce_row(memory, reduction),
-            Meaning::ReduceColumn { reduction, out } => {
-                self.reduce_column(memory, reduction, out)
-            }
+            Meaning::ReduceColumn { reduction, out } => self.reduce_column(memory, reduction, out),
         }
     }
 

@@ -3,9 +3,7 @@
 
 use super::{ATOM, BLOCK, Call, HALF};
 use crate::host::load;
-use crate::kernels::arith::{
-    Factor, accumulated, half_exp2, half_max, half_of, single_rsqrt,
-};
+use crate::kernels::arith::{Factor, accumulated, half_exp2, half_max, half_of, single_rsqrt};
 use crate::numerics::max;
 use crate::tile::{Memory, TileError};
 use ipu_program::kernels::Reduction;
@@ -171,10 +169,12 @@ impl Call<'_> {
             let mean = lateral(&lanes::<LANES>(masked(&x, columns), add)) * inverse;
             let centre = half_of(mean);
             let squares = lanes::<8>(
-                masked(&x, columns).enumerate().map(|(i, x)| match i < columns {
-                    true => half_of(centre - x),
-                    false => 0.0,
-                }),
+                masked(&x, columns)
+                    .enumerate()
+                    .map(|(i, x)| match i < columns {
+                        true => half_of(centre - x),
+                        false => 0.0,
+                    }),
                 add_square,
             );
             // The deviations were taken from the rounded mean.
