@@ -29,6 +29,16 @@ const SOURCES: &[(&str, &str)] = &[
         "elementwise.S",
         include_str!("../../../../device/elementwise.S"),
     ),
+    ("unary.S", include_str!("../../../../device/unary.S")),
+    ("rowwise.S", include_str!("../../../../device/rowwise.S")),
+    (
+        "row_binary.S",
+        include_str!("../../../../device/row_binary.S"),
+    ),
+    (
+        "reduce_column.S",
+        include_str!("../../../../device/reduce_column.S"),
+    ),
 ];
 
 /// Start code and kernels at their addresses.
@@ -259,5 +269,26 @@ impl Formats {
     pub fn ret(&self, out: &mut Vec<u32>) -> Result<(), EncodeError> {
         out.push(encode(self.br, &[LINK])?);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel of the registry whose source is not among the embedded ones, or whose defines do
+    /// not fit, would show only when a model uses it.
+    #[test]
+    fn every_kernel_of_the_registry_assembles() {
+        for (name, kernel) in &Kernels::builtin().kernels {
+            let defines: Vec<_> = kernel
+                .defines
+                .iter()
+                .map(|(k, v)| (k.as_str(), *v))
+                .collect();
+            let object = assemble(name, &kernel.source, &defines)
+                .unwrap_or_else(|e| panic!("kernel '{name}': {e}"));
+            assert!(object.symbols.iter().any(|s| s.name == *name), "{name}");
+        }
     }
 }
