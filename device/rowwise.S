@@ -38,7 +38,8 @@
 //
 // Errors (u = 2^-11, half an f16 ulp at most): softmax: arguments of exp2 are rounded to f16, which
 // is u/2 of the distance to the maximum, then three roundings, 8e-4 at most in all. Norms: three (RMS
-// two) roundings of u and, for layer norm, u/2 of the deviation. Sums: f32, one rounding.
+// two) roundings of u and, for layer norm, u/2 of the deviation and 2^-22 mean / deviation, which is
+// the rounding of the f32 mean. Sums: f32, one rounding.
 //
 // NaN and infinities: a NaN makes its row NaN, but the maximum ignores it. softmax takes -inf for
 // exp = 0 (a row of nothing else is 0), +inf for the f16 maximum. f16v4acc makes an infinity NaN,
