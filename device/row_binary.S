@@ -11,7 +11,7 @@
 // Nothing is read beyond the end.
 //
 // Slots of a worker with r rows of p panels, bound by loads and stores, division by the float unit:
-// 29 + r * (7 + 12 p), division 29 + r * (7 + 76 p).
+// 28 + r (7 + 12 p), division 28 + r (7 + 76 p).
 
 	.set WSR, 1
 	.set DIV, 5

@@ -24,10 +24,26 @@
 // Memory rules: none; one access an instruction, out may be x. Nothing is read beyond the end.
 //
 // Worker w takes rows_each + (w < rows_extra) rows from w * rows_each + min(w, rows_extra) on.
-// A worker without rows exits. Slots of a worker with r rows of p panels:
-//   softmax      57 + r * (94 + 36 p)    of 9 an atom: 1 maximum, 7 exponentials, 2 products, less
-//                the overlap ...
-// NaN in a row makes the row NaN (the maximum ignores it). f16 infinities: see each kernel.
+// A worker without rows exits.
+//
+// Slots of a worker with r rows of p panels, and what limits an atom of a row:
+//   softmax      40 + r (37 + 40 p)   maximum 1 (loads), exponentials 7 (float unit: mix, shift, two
+//                                     exp2 of 2, sum), product 2 (load and store): 10
+//   causal       38 + r (56 + 40 v + 4 (p - v)) where v panels are seen, and 2 a matrix skipped
+//   layer norm   40 + r (61 + 26 p)   mean 1 (loads), squares 1.5 (float unit), result 4 (both): 6.5
+//   RMS norm     39 + r (37 + 16 p)   squares 1 (loads), result 3 (loads and stores): 4
+//   sum          35 + r (21 + 4 p)    1 (loads)
+//   maximum      33 + r (21 + 4 p)    1 (loads)
+// Rows are not shared: fewer than six rows leave workers idle.
+//
+// Errors (u = 2^-11, half an f16 ulp at most): softmax: arguments of exp2 are rounded to f16, which
+// is u/2 of the distance to the maximum, then three roundings, 8e-4 at most in all. Norms: three (RMS
+// two) roundings of u and, for layer norm, u/2 of the deviation and 2^-22 mean / deviation, which is
+// the rounding of the f32 mean. Sums: f32, one rounding.
+//
+// NaN and infinities: a NaN makes its row NaN, but the maximum ignores it. softmax takes -inf for
+// exp = 0 (a row of nothing else is 0), +inf for the f16 maximum. f16v4acc makes an infinity NaN,
+// so sums and layer norm of a row with one are NaN. f16 results clip to +-65504.
 
 	.set WSR, 1
 	.set FP_CLR, 1

@@ -10,19 +10,22 @@
 // unless the types differ. Read beyond the end: 8 bytes of x, a and b where OP >= RSQRT_F16, 16 for
 // GELU_TANH_F16, nothing for the others and for casts.
 //
-// Slots of a worker with n atoms, float-unit bound but for casts (loads and stores):
-//   TANH_F16 17 + 2n            SIGMOID_F16, EXP_F16 19 + 4n   (f16v2exp of two +0: one slot, not two)
-//   TANH_F32, SIGMOID_F32 22 + 10n    EXP_F32 20 + 6n          RSQRT_F32 21 + 8n
-//   RSQRT_F16 18 + 19n          DIV_F16 19 + 17n               DIV_F32 21 + 7n
-//   GELU_TANH_F16 27 + 8n       GELU_TANH_F32 21 + 15n         casts 16 + 3n
-//   GELU_ERF_F16 18 + 40n       GELU_ERF_F32 18 + 26n
+// Slots of a worker with n atoms; the float unit limits all but casts (loads and stores):
+//   TANH_F16 20 + 2n            SIGMOID_F16, EXP_F16 20 + 4n   (f16v2exp of two +0: one slot, not two)
+//   TANH_F32, SIGMOID_F32 20 + 10n    EXP_F32 20 + 6n          RSQRT_F32 20 + 8n
+//   RSQRT_F16 20 + 19n          DIV_F16 22 + 17n               DIV_F32 25 + 7n
+//   GELU_TANH_F16 28 + 8n       GELU_TANH_F32 22 + 15n         casts 19 + 3n
+//   GELU_ERF_F16 21 + 40n       GELU_ERF_F32 21 + 26n
+// Padding is data like any other: exp and sigmoid make it 1 and 0.5, rsqrt 65504, division NaN.
 //
 // Values: transcendental instructions round the exact value once. A NaN gives NaN; an f16 result
 // that is infinite or too large is the largest finite value.
 //   GELU_TANH  x * sigmoid(sqrt(8 / pi) * (x + 0.044715 x^3)), the same function without the
-//              cancellation of 1 + tanh. f16: x^3 is rounded twice, the argument once; -inf gives NaN
+//              cancellation of 1 + tanh. f16: x^3 is rounded twice, the argument once; at most 1.5 ulp
+//              of the larger of the result and 1/8, 10 ulp of the result itself (at x < -3); -inf
+//              gives NaN
 //   GELU_ERF   max(x, 0) - |x| Phi(-|x|), where log2(Phi(-t)) is a polynomial in f32 of degree 5
-//              (error 0.15 ulp of f16) or 8 (2^-22 or 1e-8); beyond the fit it falls to -inf.
+//              (0.15 ulp of f16, 0.81 with all roundings) or 8 (2^-22 or 1e-8); beyond the fit it falls to -inf.
 //              f32: an infinity gives NaN
 
 	.set TANH_F16, 0

@@ -1,6 +1,7 @@
 //! Cycle laws: closed formulas over the word arguments of a call.
 
 use crate::kernels::{KernelError, WORKERS};
+use crate::layout::PANEL;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -32,6 +33,53 @@ pub enum Law {
     Floor(Box<Law>, Box<Law>),
     /// The largest over the workers of a tile; in the term, word `worker` is the worker's number.
     Slowest(Box<Law>),
+    /// The slowest worker's rows of a causal softmax: `row` each, `panel` for each panel of 16
+    /// columns that a row sees, `hidden` for each other one.
+    CausalRows {
+        /// Cycles of a row.
+        row: u64,
+        /// Cycles of a panel with visible columns.
+        panel: u64,
+        /// Cycles of a panel without.
+        hidden: u64,
+        /// Cycles for each whole matrix before a worker's first row.
+        skip: u64,
+    },
+}
+
+/// Words that [`Law::CausalRows`] depends on.
+const CAUSAL_WORDS: [&str; 6] = [
+    "rows_each",
+    "rows_extra",
+    "columns",
+    "first_row",
+    "period",
+    "visible",
+];
+
+/// Evaluates [`Law::CausalRows`] for words in the order of [`CAUSAL_WORDS`].
+fn causal_rows(words: [u64; 6], [row, panel, hidden, skip]: [u64; 4]) -> u64 {
+    /// Rows of a worker that are looked at one by one; more do not fit a tile.
+    const MOST_ROWS: u64 = 1 << 16;
+    let [rows_each, rows_extra, columns, first_row, period, visible] = words;
+    let panels = columns.div_ceil(PANEL.into());
+    let mut next = first_row;
+    let mut slowest = 0;
+    for worker in 0..u64::from(WORKERS) {
+        let rows = rows_each + u64::from(worker < rows_extra);
+        let mut cycles = rows.saturating_mul(row);
+        cycles = cycles.saturating_add((next / period.max(1)).saturating_mul(skip));
+        for r in 0..rows.min(MOST_ROWS) {
+            let i = (next + r) % period.max(1);
+            let seen = columns.min(visible + i).div_ceil(PANEL.into());
+            let work =
+                (seen.saturating_mul(panel)).saturating_add((panels - seen).saturating_mul(hidden));
+            cycles = cycles.saturating_add(work);
+        }
+        slowest = slowest.max(cycles);
+        next += rows;
+    }
+    slowest
 }
 
 impl Law {
@@ -58,6 +106,12 @@ impl Law {
                 })
                 .max()
                 .unwrap_or(0),
+            Law::CausalRows {
+                row,
+                panel,
+                hidden,
+                skip,
+            } => causal_rows(CAUSAL_WORDS.map(word), [*row, *panel, *hidden, *skip]),
         }
     }
 
@@ -66,6 +120,7 @@ impl Law {
         match self {
             Law::Cycles(_) | Law::Law(_) => {}
             Law::Word(name) => out.push(name),
+            Law::CausalRows { .. } => out.extend(CAUSAL_WORDS),
             Law::Slowest(term) => {
                 let from = out.len();
                 term.words(out);
@@ -78,7 +133,7 @@ impl Law {
 
     fn terms(&self) -> Vec<&Law> {
         match self {
-            Law::Cycles(_) | Law::Word(_) | Law::Law(_) => Vec::new(),
+            Law::Cycles(_) | Law::Word(_) | Law::Law(_) | Law::CausalRows { .. } => Vec::new(),
             Law::Sum(t) | Law::Product(t) | Law::Min(t) | Law::Max(t) => t.iter().collect(),
             Law::Minus(a, b) | Law::Floor(a, b) => vec![a, b],
             Law::CeilDiv(a, _) | Law::Slowest(a) => vec![a],
@@ -89,7 +144,7 @@ impl Law {
     fn map(&self, f: &mut dyn FnMut(&Law) -> Result<Law, KernelError>) -> Result<Law, KernelError> {
         let mut list = |terms: &[Law]| terms.iter().map(&mut *f).collect::<Result<Vec<_>, _>>();
         Ok(match self {
-            Law::Cycles(_) | Law::Word(_) | Law::Law(_) => self.clone(),
+            Law::Cycles(_) | Law::Word(_) | Law::Law(_) | Law::CausalRows { .. } => self.clone(),
             Law::Sum(t) => Law::Sum(list(t)?),
             Law::Product(t) => Law::Product(list(t)?),
             Law::Min(t) => Law::Min(list(t)?),

@@ -216,15 +216,12 @@ fn run(call: &Call<'_>) -> (Vec<f32>, u64) {
         );
     }
     let law = registry().cycles(kernel, &words);
-    if std::env::var_os("KERNEL_CYCLES").is_some() {
-        println!("{name} {words:?} law {law} cycles {cycles}");
-    } else {
-        assert!(
-            law.abs_diff(cycles) <= 30.max(cycles * 3 / 100),
-            "{name} {:?}: law {law}, simulated {cycles}",
-            call.words
-        );
-    }
+    // The launch costs a few cycles more or less; all else is counted.
+    assert!(
+        law.abs_diff(cycles) <= 12,
+        "{name} {:?}: law {law}, simulated {cycles}",
+        call.words
+    );
     (out, cycles)
 }
 
@@ -385,8 +382,94 @@ fn softmax(m: Matrix, scale: f32, size: f32, seed: u64) -> (f64, u64) {
     (check_softmax(m, &x, &out, scale, |_| m.columns), cycles)
 }
 
+fn causal(m: Matrix, first_row: u32, period: u32, visible: u32, seed: u64) -> u64 {
+    let mut random = Random(seed);
+    let x = m.store(f32::NAN, |_, _| random.value(8.0));
+    let out = vec![f32::NAN; m.elements() as usize];
+    let words = [
+        ("scale", 0.25f32.to_bits()),
+        ("first_row", first_row),
+        ("period", period),
+        ("visible", visible),
+    ];
+    let buffers = vec![half_data(x.clone()), half_data(out)];
+    let (out, cycles) = rows_call("softmax_causal_f16", m, buffers, &words);
+    let seen = |row| m.columns.min(visible + (first_row + row) % period);
+    check_softmax(m, &x, &out, 0.25, seen);
+    cycles
+}
+
+#[test]
+fn layer_norm_of_constant_rows() {
+    for columns in [1, 8, 64] {
+        let m = Matrix {
+            rows: 2,
+            columns,
+            panels: true,
+        };
+        let x = m.store(0.0, |row, _| [0.5, -3e-5][row as usize]);
+        let bias: Vec<f32> = (0..m.padded()).map(|c| c as f32).collect();
+        let buffers = vec![
+            half_data(x),
+            half_data(vec![3.0; m.padded() as usize]),
+            half_data(bias),
+            half_data(vec![0.0; m.elements() as usize]),
+        ];
+        let words = [
+            ("epsilon", 1e-5f32.to_bits()),
+            ("inverse", (1.0 / columns as f32).to_bits()),
+        ];
+        let (y, _) = rows_call("layer_norm_f16", m, buffers, &words);
+        for (row, c) in (0..m.rows).flat_map(|row| (0..columns).map(move |c| (row, c))) {
+            // The deviation is sqrt(epsilon), 316 times the f32 error of 0.5 remains.
+            let error = (y[m.at(row, c)] - c as f32).abs();
+            assert!(error <= 1e-4, "{columns} columns, row {row}: {error}");
+        }
+    }
+}
+
+#[test]
+fn softmax_of_infinities_and_nan() {
+    let m = Matrix {
+        rows: 5,
+        columns: 20,
+        panels: false,
+    };
+    let x = m.store(f32::NAN, |row, c| match (row, c) {
+        // Hidden columns, a row of nothing else, one largest column, a NaN.
+        (0, 3..7) | (1, _) | (2, 1..) => f32::NEG_INFINITY,
+        (3, 2) => f32::INFINITY,
+        (4, 19) => f32::NAN,
+        _ => -1.0,
+    });
+    let out = half_data(vec![0.0; m.elements() as usize]);
+    let buffers = [half_data(x), out];
+    for scale in [1.0f32, 0.125, 0.03] {
+        let buffers = buffers
+            .iter()
+            .map(|b| half_data(b.values.clone()))
+            .collect();
+        let (y, _) = rows_call("softmax_f16", m, buffers, &[("scale", scale.to_bits())]);
+        let row = |r: u32| (0..m.columns).map(move |c| (c, m.at(r, c)));
+        assert!(row(0).all(|(c, at)| y[at] == if (3..7).contains(&c) { 0.0 } else { 0.0625 }));
+        // Nothing is seen: the sum is 0, its reciprocal the largest f16.
+        assert!(row(1).all(|(_, at)| y[at] == 0.0));
+        assert!(row(2).all(|(c, at)| y[at] == f32::from(c == 0)));
+        // The factor is a subnormal f16.
+        assert!(row(3).all(|(c, at)| (y[at] - f32::from(c == 2)).abs() < 1e-3));
+        assert!(row(4).all(|(_, at)| y[at].is_nan()));
+    }
+}
+
 proptest! {
     #![proptest_config(config(24))]
+    #[test]
+    fn causal_softmax_of_any_shape(
+        m in matrix(), first in 0u32..100, period in 1u32..100, visible in 1u32..40, seed: u64
+    ) {
+        causal(m, first % period, period, visible, seed);
+    }
+
     #[test]
     fn softmax_of_any_shape(m in matrix(), scale in 0.01f32..3.0, size in 0.1f32..20.0, seed: u64) {
         let (worst, _) = softmax(m, scale, size, seed);
@@ -395,7 +478,8 @@ proptest! {
 }
 
 /// Layer norm, or RMS norm where there is no bias, compared with f64 on the same values. The worst
-/// error in units of 2^-11 of the largest term of a result.
+/// error in units of 2^-11 of the largest term of a result: one for each rounding, two for that of
+/// the sum, which may be twice the term, and half a unit for the deviation.
 fn norm(m: Matrix, offset: f32, size: f32, seed: u64, layer: bool) -> (f64, u64) {
     let epsilon = 1e-5f32;
     let mut random = Random(seed);
@@ -446,8 +530,12 @@ fn norm(m: Matrix, offset: f32, size: f32, seed: u64, layer: bool) -> (f64, u64)
                 0.0
             };
             let result = f64::from(out[m.at(row, c)]);
-            let size = normal.abs().max(bias.abs()).max(2f64.powi(-14));
-            worst = worst.max((result - normal - bias).abs() / size * 2048.0);
+            // Subnormal normalised values are rounded more coarsely; scales are below 4.
+            let size = normal.abs().max(bias.abs()).max(2f64.powi(-12));
+            // The mean is rounded to f32, and so are multiples of it.
+            let rounding = (mean / deviation * f64::from(scale[c as usize])).abs() * 2f64.powi(-22);
+            let error = (result - normal - bias).abs() - rounding;
+            worst = worst.max(error / size * 2048.0);
         }
     }
     (worst, cycles)
@@ -496,7 +584,7 @@ proptest! {
     #[test]
     fn norms_of_any_shape(m in matrix(), offset in -50f32..50.0, size in 0.1f32..20.0, seed: u64) {
         let (layer, _) = norm(m, offset, size, seed, true);
-        prop_assert!(layer < 3.5, "{layer}");
+        prop_assert!(layer < 4.5, "{layer}");
         let (rms, _) = norm(m, 0.0, size, seed, false);
         prop_assert!(rms < 2.1, "{rms}");
     }
@@ -785,75 +873,73 @@ proptest! {
     }
 }
 
+/// Cycles an element of 4,096 on one tile, 64 rows of 64 where there are rows.
 #[test]
-fn speed() {
+fn cycles_an_element() {
     let m = Matrix {
         rows: 64,
         columns: 64,
         panels: true,
     };
-    let report = |name: &str, cycles: u64| {
-        println!("{name}: {:.2} cycles an element", cycles as f64 / 4096.0)
+    let report = |name: &str, limit: f64, cycles: u64| {
+        let each = cycles as f64 / 4096.0;
+        println!("{name}: {each:.2} cycles an element");
+        assert!(each <= limit, "{name}: {each}");
     };
-    report("softmax_f16", softmax(m, 0.125, 8.0, 1).1);
-    report("layer_norm_f16", norm(m, 0.5, 2.0, 1, true).1);
-    report("rms_norm_f16", norm(m, 0.5, 2.0, 1, false).1);
+    report("softmax_f16", 3.3, softmax(m, 0.125, 8.0, 1).1);
+    report("softmax_causal_f16", 3.3, causal(m, 0, 64, 1, 1));
+    report("layer_norm_f16", 2.8, norm(m, 0.5, 2.0, 1, true).1);
+    report("rms_norm_f16", 1.75, norm(m, 0.5, 2.0, 1, false).1);
     for kernel in ["reduce_row_sum_f16", "reduce_row_max_f16"] {
-        report(kernel, reduce_row(m, kernel, 0.1, 1));
+        report(kernel, 0.7, reduce_row(m, kernel, 0.1, 1));
     }
-    for kernel in [
-        "tanh",
-        "sigmoid",
-        "exp",
-        "rsqrt",
-        "gelu_erf",
-        "gelu_tanh",
-        "div",
-        "add",
+    for (name, half, single) in [
+        ("tanh", 0.6, 5.1),
+        ("sigmoid", 1.1, 5.1),
+        ("exp", 1.1, 3.1),
+        ("rsqrt", 4.9, 4.1),
+        ("gelu_erf", 10.1, 13.1),
+        ("gelu_tanh", 2.1, 7.6),
+        ("div", 4.4, 3.6),
+        ("add", 0.8, 1.6),
     ] {
-        for (suffix, element, lanes) in [("f16", ElementType::F16, 4), ("f32", ElementType::F32, 2)]
-        {
-            let kernel = format!("{kernel}_{suffix}");
-            let values = || {
-                Random(1)
-                    .values(4096, 2.0)
-                    .iter()
-                    .map(|x| x.abs() + 0.1)
-                    .collect()
+        for (suffix, element, lanes, limit) in [
+            ("f16", ElementType::F16, 4, half),
+            ("f32", ElementType::F32, 2, single),
+        ] {
+            let kernel = format!("{name}_{suffix}");
+            let values = |n: u32| {
+                let all = Random(1).values(n, 2.0);
+                all.iter().map(|x| x.abs() + 0.1).collect()
             };
             let arguments = registry().get(&kernel).map_or(0, |k| k.buffers.len() - 1);
             let inputs = (0..arguments)
                 .map(|_| Data {
                     element,
-                    values: values(),
+                    values: values(4096),
                 })
                 .collect();
-            report(&kernel, flat(&kernel, inputs, element, 4096 / lanes).1);
+            report(
+                &kernel,
+                limit,
+                flat(&kernel, inputs, element, 4096 / lanes).1,
+            );
         }
     }
-    for name in ["add", "div"] {
-        report(&format!("{name}_row_f16"), row_binary(name, m, 1));
+    for (name, limit) in [("add", 1.0), ("div", 5.1)] {
+        report(&format!("{name}_row_f16"), limit, row_binary(name, m, 1));
     }
     for kernel in [
         "reduce_column_sum_f16",
         "reduce_column_max_f16",
         "reduce_column_sum_f16_f32",
     ] {
-        report(kernel, reduce_column(kernel, 1, m, 1.0, 1));
+        report(kernel, 0.45, reduce_column(kernel, 1, m, 1.0, 1));
     }
     let x = || Random(1).values(4096, 2.0);
-    report(
-        "cast_f16_f32",
-        flat("cast_f16_f32", vec![half_data(x())], ElementType::F32, 1024).1,
-    );
-    report(
-        "cast_f32_f16",
-        flat(
-            "cast_f32_f16",
-            vec![single_data(x())],
-            ElementType::F16,
-            1024,
-        )
-        .1,
-    );
+    let (to, from) = (ElementType::F32, ElementType::F16);
+    let cycles = flat("cast_f16_f32", vec![half_data(x())], to, 1024).1;
+    report("cast_f16_f32", 0.8, cycles);
+    let cycles = flat("cast_f32_f16", vec![single_data(x())], from, 1024).1;
+    report("cast_f32_f16", 0.8, cycles);
 }

@@ -298,3 +298,24 @@ impl Formats {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel of the registry whose source is not among the embedded ones, or whose defines do
+    /// not fit, would show only when a model uses it.
+    #[test]
+    fn every_kernel_of_the_registry_assembles() {
+        for (name, kernel) in &Kernels::builtin().kernels {
+            let defines: Vec<_> = kernel
+                .defines
+                .iter()
+                .map(|(k, v)| (k.as_str(), *v))
+                .collect();
+            let object = assemble(name, &kernel.source, &defines)
+                .unwrap_or_else(|e| panic!("kernel '{name}': {e}"));
+            assert!(object.symbols.iter().any(|s| s.name == *name), "{name}");
+        }
+    }
+}

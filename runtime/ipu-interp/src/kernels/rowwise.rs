@@ -118,7 +118,7 @@ impl Call<'_> {
         let panels = self.word("panels")?;
         let b = self.halves(memory, "b", 0, panels.saturating_mul(BLOCK))?;
         let mut results = Vec::new();
-        for row in 0..self.total("rows")? {
+        for row in 0..self.rows(memory, panels)? {
             let a = self.row(memory, "a", row, panels)?;
             results.push(a.iter().zip(&b).map(|(&a, &b)| half_of(f(a, b))).collect());
         }
@@ -130,7 +130,7 @@ impl Call<'_> {
         let panels = columns.div_ceil(PANEL.into());
         let scale = Factor::truncated(self.float("scale")? * LOG2_E);
         let mut results = Vec::new();
-        for row in 0..self.total("rows")? {
+        for row in 0..self.rows(memory, panels)? {
             let seen = match causal {
                 false => columns,
                 true => {
@@ -164,7 +164,7 @@ impl Call<'_> {
         let scale = self.halves(memory, "scale", 0, bytes)?;
         let bias = self.halves(memory, "bias", 0, bytes)?;
         let mut results = Vec::new();
-        for row in 0..self.total("rows")? {
+        for row in 0..self.rows(memory, panels)? {
             let x = self.row(memory, "x", row, panels)?;
             let mean = lateral(&lanes::<LANES>(masked(&x, columns), add)) * inverse;
             let centre = half_of(mean);
@@ -202,7 +202,7 @@ impl Call<'_> {
         let (epsilon, inverse) = (self.float("epsilon")?, self.float("inverse")?);
         let scale = self.halves(memory, "scale", 0, panels * BLOCK)?;
         let mut results = Vec::new();
-        for row in 0..self.total("rows")? {
+        for row in 0..self.rows(memory, panels)? {
             let x = self.row(memory, "x", row, panels)?;
             let squares = lateral(&lanes::<8>(masked(&x, columns), add_square));
             let factor = Factor::nearest(single_rsqrt(squares * inverse + epsilon));
@@ -224,7 +224,7 @@ impl Call<'_> {
         let (columns, panels) = self.columns()?;
         let factor = self.float("factor")?;
         let mut results = Vec::new();
-        for row in 0..self.total("rows")? {
+        for row in 0..self.rows(memory, panels)? {
             let x = self.row(memory, "x", row, panels)?;
             let value = match reduction {
                 Reduction::Sum => {
@@ -251,8 +251,16 @@ impl Call<'_> {
     ) -> Result<(), TileError> {
         let factor = self.float("factor")?;
         let (rows, panels) = (self.word("rows")?, self.word("panels")?);
+        let groups = self.word("groups")?;
+        // Every row and every result has its own place: this bounds the work before it starts.
+        self.read(memory, "x", 0, rows * BLOCK)?;
+        let width = u64::from(PANEL) * u64::from(out.bytes());
+        self.read(memory, "out", 0, (groups * width).saturating_mul(panels))?;
+        if panels == 0 {
+            return Ok(());
+        }
         let mut results = Vec::new();
-        for group in 0..self.word("groups")? {
+        for group in 0..groups {
             for panel in 0..panels {
                 let start = match reduction {
                     Reduction::Sum => 0.0,
@@ -286,6 +294,18 @@ impl Call<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Rows of the call. Each has a place in `out`: this bounds the work before it starts.
+    fn rows(&self, memory: &Memory<'_>, panels: u64) -> Result<u64, TileError> {
+        let rows = self.total("rows")?;
+        let panels = if self.kernel.word("out_panel").is_some() {
+            panels
+        } else {
+            1
+        };
+        self.read(memory, "out", 0, (rows * BLOCK).saturating_mul(panels))?;
+        Ok(if panels == 0 { 0 } else { rows })
     }
 
     /// Columns of the matrix and panels that hold them.
