@@ -273,7 +273,8 @@ pub(crate) fn check(words: &[u32; LAYOUT_WORDS], shape: Option<&[i64]>) -> Resul
     ] {
         if period > 0
             && extent > 0
-            && (extent as u64 % period != 0 || parts % (extent as u64 / period) != 0)
+            && (!(extent as u64).is_multiple_of(period)
+                || !parts.is_multiple_of(extent as u64 / period))
         {
             return Err(format!(
                 "layout has {parts} parts in periods of {period} {what}, which must divide the {extent} of the tensor equally"
