@@ -18,6 +18,11 @@ tile.program @main on 4 tiles {
   // SHORT-NEXT: } schedule horizon 110 bound 96 by tile 0 {
   // SHORT-NEXT: elided 3 rows
   // SHORT-NEXT: }
+  // SHORT: tile.compute @g "gather_f16"(@x, @y) {
+  // SHORT-NEXT: 0: [3, 0] table [elided 3 words],
+  // SHORT-NEXT: 1: [0, 0] table [elided 3 words]
+  // SHORT-NEXT: }
+  // SHORT-NEXT: tile.compute @h "gather_f16"(@x, @y) {0 to 1: [2, 0] table [1, 2]}
   // WHOLE: 2+0 x 2 -> 3+0{{$}}
   // WHOLE: tile 2 until 5 []
   tile.exchange @e {
@@ -28,4 +33,7 @@ tile.program @main on 4 tiles {
     tile 1 until 5 []
     tile 2 until 5 []
   }
+  // WHOLE: 0: [3, 0] table [7, 8, 9],
+  tile.compute @g "gather_f16"(@x, @y) {0: [3, 0] table [7, 8, 9], 1: [0, 0] table [7, 8, 9]}
+  tile.compute @h "gather_f16"(@x, @y) {0 to 1: [2, 0] table [1, 2]}
 }

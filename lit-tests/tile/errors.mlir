@@ -51,6 +51,14 @@ tile.program @main on 4 tiles {
   tile.compute @s1 "relu_f16"(@x) {0: [4]}
   // expected-error@+1 {{gives "relu_f16" 0 words for 2 tiles, each takes}}
   tile.compute @s2 "relu_f16"(@x, @y) {0 to 1: []}
+  // expected-error@+1 {{gives "relu_f16" a table of 1 words, it takes none}}
+  tile.compute @t0 "relu_f16"(@x, @y) {0 to 1: [4] table [1]}
+  // expected-error@+1 {{gives "copy_runs" 4 words for 1 tiles, each takes 2: runs, work; then the table 'source offset, destination offset and words of each run', here of 3}}
+  tile.compute @t1 "copy_runs"(@x, @y) {0: [4] table [1, 2, 3]}
+  // expected-error@+1 {{gives "gather_f16" 5 words for 2 tiles, each takes 2: count, dst_offset; then the table 'two element numbers for each word', here of 0}}
+  tile.compute @t2 "gather_f16"(@x, @y) {0: [0, 0], 1: [1, 0, 3]}
+  // expected-error@+1 {{has -1 as table, not a 32-bit number}}
+  "tile.compute"() <{sym_name = "t3", kernel = "copy_runs", buffers = [@x, @y], tiles = array<i32: 0>, words = array<i32: 0, 0>, table = -1 : i64}> : () -> ()
   // expected-error@+1 {{@s2 is defined twice}}
   tile.rearrange @s2 from @x to @y
   // expected-error@+1 {{from @x, tensor<4x16xf16>, to @z, tensor<2x16xf16>: numbers of elements differ: 64 in the source, 32 in the destination}}
@@ -117,6 +125,20 @@ tile.program @main on 4 tiles {
 tile.program @main on 4 tiles {
   // expected-error@+1 {{the table was elided when this text was printed}}
   tile.compute @c "relu_f16"() {elided 17 calls}
+}
+
+// -----
+
+tile.program @main on 4 tiles {
+  // expected-error@+1 {{the table was elided when this text was printed}}
+  tile.compute @c "copy_runs"() {0: [1, 2] table [elided 99 words]}
+}
+
+// -----
+
+tile.program @main on 4 tiles {
+  // expected-error@+1 {{tile 2 has a table of 1 words, tiles before it one of 2}}
+  tile.compute @c "gather_f16"() {0: [1, 0] table [1, 2], 2: [1, 0] table [1]}
 }
 
 // -----

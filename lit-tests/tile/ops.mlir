@@ -41,8 +41,16 @@ ipu.candidate @c0 {
     // CHECK-NEXT:   6: [0, 1, 1, 2, 32, 32]
     // CHECK-NEXT: }
     // CHECK-NEXT: tile.compute @fc2 "relu_f16"(@a, @y) {0 to 7: [4, 1]}
+    // CHECK-NEXT: tile.compute @copy "copy_runs"(@a, @y) {
+    // CHECK-NEXT:   0 to 1: [1, 16] table [0, 4294967292, 2],
+    // CHECK-NEXT:   2: [0, 0] table [0, 0, 0]
+    // CHECK-NEXT: }
+    // CHECK-NEXT: tile.compute @none "copy_runs"(@a, @y) {0: [0, 0]}
     tile.compute @fc1 "gemm_f32"(@a, @w, @acc, @y) {0 to 3: [0, 2, 1, 2, 32, 32], 4: [0, 1, 1, 2, 32, 32], 6: [0, 1, 1, 2, 32, 32]}
     tile.compute @fc2 "relu_f16"(@a, @y) {0 to 7: [4, 1]}
+    tile.compute @copy "copy_runs"(@a, @y) {0: [1, 16] table [0, 4294967292, 2], 1: [1, 16] table [0, 4294967292, 2], 2: [0, 0] table [0, 0, 0]}
+    // A table may be empty.
+    tile.compute @none "copy_runs"(@a, @y) {0: [0, 0] table []}
     // CHECK-NEXT: tile.exchange @gather {
     // CHECK-NEXT:   copy @y to @g [
     // CHECK-NEXT:     1+0 x 16 -> 0+64, 1+0 x 8 -> 4+0,

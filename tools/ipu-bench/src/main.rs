@@ -1,5 +1,7 @@
-//! `ipu-bench`: measures the simulator, in its own time and against published measurements.
+//! `ipu-bench`: measures kernels on the simulator, and the simulator in its own time and against
+//! published measurements.
 
+mod kernels;
 mod programs;
 mod simulate;
 mod timing;
@@ -26,6 +28,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Compares the cycle law of every tile kernel with simulated cycles, over a grid of shapes.
+    Kernels {
+        /// How to print.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+        /// Only kernels with this in their names.
+        #[arg(long)]
+        kernel: Option<String>,
+    },
     /// Compares simulated cycles with measurements published for the card.
     Timing {
         /// How to print.
@@ -55,6 +66,7 @@ enum Command {
 
 fn main() -> Result<()> {
     match Cli::parse().command {
+        Command::Kernels { format, kernel } => kernels::run(format, kernel.as_deref()),
         Command::Timing { format, kernels } => timing::run(format, kernels.as_deref()),
         Command::Simulate {
             format,

@@ -82,9 +82,14 @@ impl Linked {
     }
 }
 
+/// The text of a source of `device/`; `None` if there is none of this name.
+pub fn kernel_source(file: &str) -> Option<&'static str> {
+    SOURCES.iter().find(|s| s.0 == file).map(|s| s.1)
+}
+
 /// Assembles one source with defines.
 fn assemble(name: &str, file: &str, defines: &[(&str, i64)]) -> Result<Object, EmitError> {
-    let Some((_, text)) = SOURCES.iter().find(|s| s.0 == file) else {
+    let Some(text) = kernel_source(file) else {
         return Err(EmitError::Kernel {
             step: "link".to_owned(),
             kernel: name.to_owned(),

@@ -8,6 +8,8 @@ pub mod cache;
 mod code;
 mod rows;
 
+pub use code::kernel_source;
+
 use crate::package::{
     Binding, HostCall, ImagesBuilder, Metadata, Package, PackageError, StepKind, StepSummary,
     Symbol, SymbolKind,
