@@ -44,14 +44,26 @@ ipu.candidate @c0 {
     // CHECK-NEXT: }
     tile.rearrange @near from @all to @panels
 
-    // Rows to rows on other tiles: packed, exchanged, unpacked.
-    // CHECK-NEXT: tile.compute @far.pack "copy_blocks"(@rows, @far.pack)
-    // CHECK-NEXT: tile.compute @far.local "copy_blocks"(@far.pack, @far.unpack)
+    // Rows to rows on other tiles stay rows: 2 rows of 64 bytes, padding included, are one run.
+    // CHECK-NEXT: tile.compute @far.local "copy_runs"(@rows, @firstrows) {0: [2, 30] table [0, 0, 16, 64, 64, 16]}
     // CHECK-NEXT: tile.exchange @far {
-    // CHECK-NEXT:   copy @far.pack to @far.unpack [1+0 x 16 -> 0+64, 1+64 x 16 -> 0+192]
+    // CHECK-NEXT:   copy @rows to @firstrows [1+0 x 32 -> 0+128]
     // CHECK-NEXT: }
-    // CHECK-NEXT: tile.compute @far.unpack "copy_blocks"(@far.unpack, @firstrows) {0: [0, 4, 2, 0, 0, 32, 128, 64, 32]}
     tile.rearrange @far from @rows to @firstrows
+
+    // Rows to panels on other tiles: packed, exchanged; and panels to rows.
+    // CHECK-NEXT: tile.compute @there.pack "copy_blocks"(@rows, @there.pack)
+    // CHECK-NEXT: tile.compute @there.local "copy_blocks"(@there.pack, @first)
+    // CHECK-NEXT: tile.exchange @there {
+    // CHECK-NEXT:   copy @there.pack to @first [1+0 x 16 -> 0+64, 1+64 x 16 -> 0+192]
+    // CHECK-NEXT: }
+    tile.rearrange @there from @rows to @first
+    // CHECK-NEXT: tile.compute @back.local "copy_blocks"(@panels, @back.unpack)
+    // CHECK-NEXT: tile.exchange @back {
+    // CHECK-NEXT:   copy @panels to @back.unpack [1+0 x 16 -> 0+64, 1+64 x 16 -> 0+192]
+    // CHECK-NEXT: }
+    // CHECK-NEXT: tile.compute @back.unpack "copy_blocks"(@back.unpack, @firstrows) {0: [0, 4, 2, 0, 0, 32, 128, 64, 32]}
+    tile.rearrange @back from @panels to @firstrows
     // CHECK-NOT: tile.rearrange
   }
 }

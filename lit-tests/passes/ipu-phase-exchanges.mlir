@@ -1,4 +1,4 @@
-// RUN: ipu-opt %s --pass-pipeline='builtin.module(ipu.candidate(ipu-phase-exchanges))' | FileCheck %s
+// RUN: ipu-opt %s --pass-pipeline='builtin.module(ipu.candidate(ipu-phase-exchanges{merge=false}))' | FileCheck %s
 
 #two = #ipu.layout<rows 2 x 2 stride 1, columns 1 x 16 stride 0, order panels>
 #first = #ipu.layout<rows 1 x 4 stride 0, columns 1 x 16 stride 0, order panels>

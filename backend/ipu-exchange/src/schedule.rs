@@ -7,7 +7,8 @@
 //! previous one are still on their way. Serialised receives therefore pay the route latency once.
 //!
 //! Each transfer, in order of the load of its most loaded endpoint, starts at the earliest event
-//! at which all windows and controls fit. All controls of a tile stand at different events; a
+//! at which all windows and controls fit. Ties are decided by the order given or, when that gives
+//! a poor schedule, round after round over the senders; the shorter schedule is taken. All controls of a tile stand at different events; a
 //! coincident pair would need `sendpicp` at an even word, and shifting by one event is cheaper
 //! than the search for the parity.
 
@@ -22,6 +23,12 @@ const MAX_MESSAGE: u32 = 4096;
 /// Intervals of a tile between which a message may still find a gap: a bound on the search, which
 /// would be quadratic in the messages of a tile without it.
 const LOOK_BACK: usize = 16;
+
+/// A schedule that is longer than so many percent of its bound is tried again in another order.
+const POOR_PERCENT: u64 = 125;
+
+/// Most receives of a phase that is tried again: a bound on the time of compilation.
+const MAX_SECOND_TRY: usize = 1 << 19;
 
 /// Most events that a pointer is set before the first write.
 const MAX_EARLY: u32 = 2;
@@ -172,7 +179,7 @@ impl Tile {
 /// # Errors
 /// A transfer names a tile beyond the chip, has bad destinations or odd byte offsets.
 pub fn schedule(target: &Target, copies: &[Copy]) -> Result<Schedule, ScheduleError> {
-    let (mut tiles, messages) = prepare(target, copies)?;
+    let (tiles, messages) = prepare(target, copies)?;
     let (bound, binding_tile) = bound(target, &tiles, &messages);
 
     // Most loaded endpoint first; ties in the order given.
@@ -193,20 +200,47 @@ pub fn schedule(target: &Target, copies: &[Copy]) -> Result<Schedule, ScheduleEr
     };
     let mut order: Vec<usize> = (0..messages.len()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(weight(&messages[i])), i));
-
-    for i in order {
-        place(target, &mut tiles, &messages[i]);
+    let mut rows = place_all(target, tiles, &messages, &order);
+    let horizon = |rows: &[Row]| rows.iter().map(|r| r.horizon).max().unwrap_or(0);
+    let receivers: usize = messages.iter().map(|m| m.receivers.len()).sum();
+    let poor = u64::from(horizon(&rows)) * 100 > u64::from(bound) * POOR_PERCENT;
+    if poor && receivers <= MAX_SECOND_TRY {
+        // Where every tile sends to many, sender after sender makes each wait for the one before.
+        // Round after round, one message of every sender in each, they go side by side.
+        let (tiles, _) = prepare(target, copies)?;
+        let mut sent = vec![0u32; tiles.len()];
+        let round = |m: &Message| {
+            sent[m.source] += 1;
+            sent[m.source]
+        };
+        let rounds: Vec<u32> = messages.iter().map(round).collect();
+        order.sort_by_key(|&i| (std::cmp::Reverse(weight(&messages[i])), rounds[i], i));
+        let other = place_all(target, tiles, &messages, &order);
+        if horizon(&other) < horizon(&rows) {
+            rows = other;
+        }
     }
-
-    let mut rows: Vec<Row> = tiles.into_iter().map(finish).collect();
-    rows.sort_by_key(|r| r.tile);
-    let horizon = rows.iter().map(|r| r.horizon).max().unwrap_or(0);
     Ok(Schedule {
+        horizon: horizon(&rows),
         rows,
-        horizon,
         bound,
         binding_tile,
     })
+}
+
+/// The rows that result when messages are placed in an order.
+fn place_all(
+    target: &Target,
+    mut tiles: Vec<Tile>,
+    messages: &[Message],
+    order: &[usize],
+) -> Vec<Row> {
+    for &i in order {
+        place(target, &mut tiles, &messages[i]);
+    }
+    let mut rows: Vec<Row> = tiles.into_iter().map(finish).collect();
+    rows.sort_by_key(|r| r.tile);
+    rows
 }
 
 fn prepare(target: &Target, copies: &[Copy]) -> Result<(Vec<Tile>, Vec<Message>), ScheduleError> {

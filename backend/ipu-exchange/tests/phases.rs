@@ -156,6 +156,26 @@ fn known_phases_are_near_the_bound() {
 }
 
 #[test]
+fn equally_loaded_tiles_exchange_side_by_side() {
+    // Every tile sends 16 words to each of the next 24, in equal numbers: no tile is more loaded
+    // than another, so that only the order of ties decides.
+    let tiles = 64;
+    let transfers: Vec<Transfer> = (0..tiles)
+        .flat_map(|source| {
+            (0..24).map(move |k| Transfer {
+                source,
+                source_offset: 64 * k,
+                words: 16,
+                destinations: vec![((source + 1 + k) % tiles, 64 * k)],
+            })
+        })
+        .collect();
+    let (horizon, bound, rows, absolute) = phase(&transfers);
+    check(Target::ipu21(), &rows, &absolute).unwrap();
+    assert!(horizon * 2 <= bound * 3, "{horizon} against {bound}");
+}
+
+#[test]
 fn long_messages_are_split() {
     let t = Transfer {
         source: 5,

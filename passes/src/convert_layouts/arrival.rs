@@ -17,7 +17,7 @@ const STAGE_START: u32 = 4;
 const GAP: u32 = 8;
 
 /// Cycles of starting and joining the workers.
-pub(super) const LAUNCH: u64 = 150;
+pub(super) const LAUNCH: u64 = 250;
 /// Cycles of `gather_f16` a word, and of `copy_runs` a run (and one a word).
 const GATHER_WORD: u64 = 5;
 const COPY_RUN: u64 = 14;
@@ -83,18 +83,21 @@ impl Build {
         let (mut indices, mut ranges): (Vec<u32>, Vec<[u32; 2]>) = (Vec::new(), Vec::new());
         for run in runs {
             for h in 0..run.len {
-                let (at, half) = (
-                    run.at + h,
-                    if run.shard == ZERO { 0 } else { index(run) + h },
-                );
+                let at = run.at + h;
+                let half = match run.shard {
+                    ZERO => 0,
+                    _ => index(run) + h,
+                };
                 match ranges.last_mut() {
-                    // The second half of a word that the run before, or a missing half, began.
+                    // The second half of a word of which the first was there.
                     Some([first, n]) if *first + *n - 1 == at / 2 => {}
-                    Some([first, n]) if *first + *n == at / 2 => *n += 1,
-                    _ => ranges.push([at / 2, 1]),
-                }
-                if indices.len() < ranges.iter().map(|r| r[1] as usize).sum() {
-                    indices.push(0);
+                    last => {
+                        indices.push(0);
+                        match last {
+                            Some([first, n]) if *first + *n == at / 2 => *n += 1,
+                            _ => ranges.push([at / 2, 1]),
+                        }
+                    }
                 }
                 if let Some(word) = indices.last_mut() {
                     *word |= half << (16 * (at % 2));
@@ -284,19 +287,21 @@ fn split(runs: &[Run], chunks: &mut Vec<Chunk>) -> Option<()> {
         });
         return Some(());
     }
-    // Cut between two words of the destination, in the middle.
-    let (mut before, mut first, mut second) = (0u64, Vec::new(), Vec::new());
-    for run in runs {
-        let room = words.saturating_sub(before).min(run.len.into()) as u32;
-        let room = room - (run.at + room) % 2 * u32::from(room > 0);
+    // Cut in front of the word of the destination that holds the middle half.
+    let mut before = 0u64;
+    let middle = runs.iter().find(|run| {
         before += u64::from(run.len);
-        if room > 0 && second.is_empty() {
+        before > words
+    })?;
+    let cut = (middle.end() - (before - words) as u32) & !1;
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for run in runs {
+        let room = cut.saturating_sub(run.at).min(run.len);
+        if room > 0 {
             first.push(run.part(0..room));
-            if room < run.len {
-                second.push(run.part(room..run.len));
-            }
-        } else {
-            second.push(*run);
+        }
+        if room < run.len {
+            second.push(run.part(room..run.len));
         }
     }
     if first.is_empty() || second.is_empty() {
@@ -334,4 +339,127 @@ fn cover(runs: &[Run]) -> (Vec<Interval>, u32) {
         next += i.end - i.from;
     }
     (intervals, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ipu_program::kernels::Kernels;
+    use ipu_program::runs as copies;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// Runs with gaps from a few shards of up to `reach` halves.
+    fn runs(reach: u32) -> impl Strategy<Value = Vec<Run>> {
+        let run = (0u32..4, 0u32..3, 0..reach, 1u32..reach / 4);
+        (prop::collection::vec(run, 1..30), 1u32..3).prop_map(move |(list, unit)| {
+            let mut at = 0;
+            let mut out = Vec::new();
+            for (gap, shard, from, len) in list {
+                at += gap / 2 * 2 / unit * unit;
+                let (from, len) = (from / unit * unit, len.next_multiple_of(unit));
+                let zero = shard == 2 && len < 30;
+                push(
+                    &mut out,
+                    Run {
+                        at,
+                        shard: if zero { ZERO } else { shard },
+                        from: if zero { 0 } else { from },
+                        len,
+                    },
+                );
+                at += len;
+            }
+            out
+        })
+    }
+
+    /// What a half is: its shard and place, or zero.
+    type Half = Option<(u32, u32)>;
+
+    /// The halves that a build makes from those of the buffer that it reads.
+    fn built(build: &Build, read: &dyn Fn(u32) -> Half) -> BTreeMap<u32, Half> {
+        let mut out = BTreeMap::new();
+        match build {
+            Build::Copy(runs) => {
+                for &[from, to, words] in runs {
+                    out.extend((0..2 * words).map(|h| (to / 2 + h, read(from / 2 + h))));
+                }
+            }
+            Build::Gather { indices, ranges } => {
+                let mut next = indices.iter();
+                for &[first, n] in ranges {
+                    for word in first..first + n {
+                        let index = next.next().unwrap();
+                        out.insert(2 * word, read(index & 0xffff));
+                        out.insert(2 * word + 1, read(index >> 16));
+                    }
+                }
+                assert_eq!(next.next(), None);
+            }
+        }
+        out
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn shards_are_built_from_any_number_of_chunks(runs in prop_oneof![runs(60), runs(40_000)]) {
+            let data: Vec<Run> = runs.iter().filter(|r| r.shard != ZERO).copied().collect();
+            let planned = staged(&runs, &data, false).unwrap();
+            let Arrival::Staged(chunks) = &planned.arrival else { unreachable!() };
+            let mut actual = BTreeMap::new();
+            for chunk in chunks {
+                let staged = |half: u32| {
+                    assert!(2 * half < chunk.bytes);
+                    let i = chunk.intervals.iter().find(|i| (i.stage..i.stage + 2 * i.words()).contains(&half));
+                    i.map(|i| (i.shard, i.from + half - i.stage))
+                };
+                if let Build::Gather { indices, .. } = &chunk.build {
+                    prop_assert!(chunk.bytes <= 2 * GATHER_HALVES && indices.len() <= GATHER_WORDS as usize);
+                }
+                for (half, what) in built(&chunk.build, &staged) {
+                    prop_assert!(actual.insert(half, what).is_none(), "half {} twice", half);
+                }
+            }
+            // Each half of a run is what it should be, and every other is kept.
+            for r in runs.iter().filter(|r| r.shard != ZERO || !planned.zeros_apart) {
+                for h in 0..r.len {
+                    let what = (r.shard != ZERO).then_some((r.shard, r.from + h));
+                    prop_assert_eq!(actual.remove(&(r.at + h)), Some(what));
+                }
+            }
+            for (half, what) in actual {
+                prop_assert_eq!(what, Some((KEEP, half)));
+            }
+        }
+
+        /// The costs by which ways are chosen are those of the kernels' laws.
+        #[test]
+        fn costs_follow_the_laws(runs in runs(400)) {
+            let data: Vec<Run> = runs.into_iter().filter(|r| r.shard != ZERO).collect();
+            let kernels = Kernels::builtin();
+            let Some(build) = Build::new(&data, |r| r.from) else { return Ok(()) };
+            let law = match &build {
+                Build::Copy(list) => {
+                    let list: Vec<_> = list
+                        .iter()
+                        .map(|&[source, destination, words]| copies::Run { source, destination, words })
+                        .collect();
+                    let list = copies::balanced(&list);
+                    let words = copies::step_words(&[list]);
+                    kernels.cycles(kernels.get("copy_runs").unwrap(), &words)
+                }
+                Build::Gather { indices, .. } => {
+                    let words = [indices.len() as u32, 0];
+                    kernels.cycles(kernels.get("gather_f16").unwrap(), &words)
+                }
+            };
+            let cost = build.work() + LAUNCH;
+            if build.apart_bytes().is_none() {
+                prop_assert!(cost.abs_diff(law) * 4 <= law.max(cost) + 800, "{} estimated, {} by law", cost, law);
+            }
+        }
+    }
 }

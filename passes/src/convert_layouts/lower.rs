@@ -50,6 +50,8 @@ impl Stage {
 
 /// Kernel calls of one kernel on the same buffers: the records of each tile.
 type Calls = BTreeMap<(Stage, &'static str, BufferId, BufferId), BTreeMap<u32, Vec<Vec<u32>>>>;
+/// Runs to copy between two buffers, by tile: source byte, destination byte, words.
+type Local = BTreeMap<(BufferId, BufferId), BTreeMap<u32, Vec<[u32; 3]>>>;
 /// Transfers between two buffers by source tile, byte and words; several lists where a tile
 /// receives the same words at several places.
 type Sends = BTreeMap<(BufferId, BufferId), BTreeMap<[u32; 3], Vec<Vec<(u32, u32)>>>>;
@@ -64,7 +66,7 @@ struct Lower<'c, 'p> {
     held: BTreeMap<u32, u32>,
     calls: Calls,
     /// Runs to copy on a tile, by buffers.
-    local: BTreeMap<(BufferId, BufferId), BTreeMap<u32, Vec<[u32; 3]>>>,
+    local: Local,
     sends: Sends,
     packed: Send,
     /// A buffer of zeros.

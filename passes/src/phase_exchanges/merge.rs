@@ -338,7 +338,10 @@ mod tests {
         })
     }
 
-    fn exchange(source: u32, destination: u32, list: &[(u32, u32, u32, &[(u32, u32)])]) -> Step {
+    /// Source tile, byte, words, and destinations.
+    type Moved<'a> = (u32, u32, u32, &'a [(u32, u32)]);
+
+    fn exchange(source: u32, destination: u32, list: &[Moved<'_>]) -> Step {
         Step::Exchange {
             name: String::new(),
             copies: vec![Copy {

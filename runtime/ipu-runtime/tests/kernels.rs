@@ -56,14 +56,6 @@ fn buffer_type(kernel: &Kernel, name: &str, size: Size) -> (TensorType, ElementO
     }
 }
 
-/// Row-wise kernels and f32 have operands and tests of their own, in `rowwise.rs`.
-fn tested_here(meaning: Meaning) -> bool {
-    matches!(
-        meaning,
-        Meaning::Gemm { .. } | Meaning::CopyBlocks | Meaning::Binary(_) | Meaning::Relu
-    )
-}
-
 fn word(name: &str, size: Size) -> u32 {
     let Size { m, k, n } = size;
     let panels = n.div_ceil(16);
