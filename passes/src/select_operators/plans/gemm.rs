@@ -134,7 +134,7 @@ pub fn linear(
             for rows in blocks(pieces, machine.tiles / gn) {
                 let gm = pieces.div_ceil(rows);
                 let rows = Split::even(m, gm, unit, gn);
-                for partials in partials(machine) {
+                for partials in partials(machine, k) {
                     out.extend(whole(machine, [m, k, n], rows, gn, partials, bias, act));
                 }
             }
@@ -250,10 +250,15 @@ fn split(
                 continue;
             }
             tried.push((rows, parts));
-            let result = panels(
-                Split::even(m, rows, 1, parts),
-                Split::even(n, parts, PANEL, 1),
-            );
+            // At the far end of the tiles: what is computed on tiles of their own needs no copy
+            // to itself.
+            let result = Layout {
+                first_tile: machine.tiles - rows * parts,
+                ..panels(
+                    Split::even(m, rows, 1, parts),
+                    Split::even(n, parts, PANEL, 1),
+                )
+            };
             let reduction = Reduction::new(gk, m, n, columns, &result);
             let partial = &reduction.partial;
             let product = words(
