@@ -273,7 +273,7 @@ impl Builder<'_> {
             .collect();
         let out = self.result(op, name, result.clone());
         let name = self.program.buffer(out).name.clone();
-        let kernel = batched::kernel(plan.partials);
+        let kernel = batched::kernel(plan.partials, k);
         let acc = self.accumulators(op, &kernel, &name, &result, result.rows.block.min(m));
         let named = [
             ("a", Some(a)),
@@ -377,7 +377,7 @@ impl Builder<'_> {
         let q = self.operand(op, op.operands[0], lq, types[0].clone())?;
         let k = self.operand(op, op.operands[1], lk, types[1].clone())?;
         let v = self.operand(op, op.operands[2], lv, types[2].clone())?;
-        let memory = result_memory(plan.partials);
+        let memory = result_memory(plan.partials, depth);
         let f16 = ElementType::F16;
         let name = self.symbol("attention");
         let square = |columns| TensorType::new([n * queries, columns], f16);
@@ -406,8 +406,10 @@ impl Builder<'_> {
             columns: depth,
         });
         let storage = |l: &Layout| l.storage(f16);
-        let kernel = batched::kernel(plan.partials);
-        let acc = self.accumulators(op, &kernel, &name, lq, lq.rows.block.min(queries));
+        let score_kernel = batched::kernel(plan.partials, depth);
+        let value_kernel = batched::kernel(plan.partials, keys);
+        let rows = lq.rows.block.min(queries);
+        let acc = self.accumulators(op, &score_kernel, &name, lq, rows);
         let products = |product: Product, left: &Layout, right: &Layout, out: &Layout| {
             let (left, right, out) = (storage(left), storage(right), storage(out));
             let calls: Vec<_> = shards
@@ -438,7 +440,7 @@ impl Builder<'_> {
             ("out", Some(scores)),
         ];
         let calls = products(score, lq, lk, &wide);
-        self.compute(op, &format!("{name}.scores"), &kernel, &named, calls)?;
+        self.compute(op, &format!("{name}.scores"), &score_kernel, &named, calls)?;
         let s = storage(&wide);
         let calls: Vec<_> = shards
             .iter()
@@ -464,6 +466,7 @@ impl Builder<'_> {
             columns: width,
             stored: a.padded_width(),
         };
+        let acc = acc.or_else(|| self.accumulators(op, &value_kernel, &name, lq, rows));
         let named = [
             ("a", Some(shares)),
             ("weights", Some(turned)),
@@ -471,7 +474,7 @@ impl Builder<'_> {
             ("out", Some(out)),
         ];
         let calls = products(value, &wide, &lt, &result);
-        self.compute(op, &format!("{name}.values"), &kernel, &named, calls)
+        self.compute(op, &format!("{name}.values"), &value_kernel, &named, calls)
     }
 }
 

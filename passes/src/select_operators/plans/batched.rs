@@ -8,9 +8,19 @@ use ipu_program::types::ElementType;
 /// The kernel that transposes blocks within a tile.
 pub const TRANSPOSE_KERNEL: &str = "transpose_f16";
 
-/// The name of the batched matrix product kernel.
-pub fn kernel(partials: ElementType) -> String {
-    format!("bgemm_{partials}")
+/// The partial sums that a product `k` deep is carried out with: with one block of the AMP f16
+/// sums are rounded once, as the result of f32 sums is, and take less time.
+fn sums(partials: ElementType, k: u32) -> ElementType {
+    if k <= PANEL {
+        ElementType::F16
+    } else {
+        partials
+    }
+}
+
+/// The name of the batched matrix product kernel for a depth of `k`.
+pub fn kernel(partials: ElementType, k: u32) -> String {
+    format!("bgemm_{}", sums(partials, k))
 }
 
 /// A product `[n, t, k] * [n, s, k]^T` or `[n, t, k] * [n, k, s]` on one tile.
@@ -192,9 +202,9 @@ impl Attention {
     }
 }
 
-/// The memory that a product with `partials` needs for its result.
-pub fn result_memory(partials: ElementType) -> MemoryClass {
-    match partials {
+/// The memory that a product `k` deep with `partials` needs for its result.
+pub fn result_memory(partials: ElementType, k: u32) -> MemoryClass {
+    match sums(partials, k) {
         ElementType::F16 => MemoryClass::Interleaved,
         _ => MemoryClass::Any,
     }
@@ -211,14 +221,14 @@ pub fn attention(
     let f16 = ElementType::F16;
     let mut out = Vec::new();
     for spread in Spread::all(matrices, a.queries, unit, machine.tiles) {
-        for partials in partials(machine) {
-            let memory = result_memory(partials);
+        for partials in partials(machine, a.depth.max(a.keys)) {
+            let memory = result_memory(partials, a.depth);
             let q = spread.own(a.queries, a.depth, MemoryClass::Any);
             let k = spread.shared(a.keys, a.depth, MemoryClass::Interleaved);
             let v = spread.shared(a.keys, a.width, MemoryClass::Any);
             let scores = spread.own(a.queries, a.keys, memory);
             let turned = spread.shared(a.padded_width(), a.keys, MemoryClass::Interleaved);
-            let result = spread.own(a.queries, a.width, memory);
+            let result = spread.own(a.queries, a.width, result_memory(partials, a.keys));
             let (batches, rows) = a.on_tile(q.rows.block);
             let storage = |l: &Layout| l.storage(f16);
             let qk = Product {
@@ -243,14 +253,17 @@ pub fn attention(
                 ("visible", a.keys),
             ]);
             let compute = [
-                (kernel(partials), qk.words(&storage(&q), &storage(&k), &s)),
+                (
+                    kernel(partials, a.depth),
+                    qk.words(&storage(&q), &storage(&k), &s),
+                ),
                 (softmax_kernel.to_owned(), softmax),
                 (
                     TRANSPOSE_KERNEL.to_owned(),
                     transpose_words(batches, a.keys, a.width, &storage(&v), &storage(&turned)),
                 ),
                 (
-                    kernel(partials),
+                    kernel(partials, a.keys),
                     pv.words(&s, &storage(&turned), &storage(&result)),
                 ),
             ];
@@ -303,9 +316,9 @@ pub fn product(
     let mut out = Vec::new();
     let mut places: Vec<(Layout, Layout, Layout, Layout)> = Vec::new();
     let memory = MemoryClass::Interleaved;
-    for partials in partials(machine) {
+    for partials in partials(machine, k) {
         places.clear();
-        let result_memory = result_memory(partials);
+        let result_memory = result_memory(partials, k);
         for spread in Spread::all(matrices, m, unit, machine.tiles) {
             let a = spread.own(m, k, MemoryClass::Any);
             let turned = spread.shared(n.next_multiple_of(PANEL), k, memory);
@@ -366,7 +379,7 @@ pub fn product(
             };
             let storage = |l: &Layout| l.storage(f16);
             let words = call.words(&storage(&a), &storage(right), &storage(&result));
-            let mut cycles = machine.cycles(&kernel(partials), &words);
+            let mut cycles = machine.cycles(&kernel(partials, k), &words);
             let mut list = vec![(&a, f16), (&b, f16), (&result, f16)];
             if !transposed {
                 let words = transpose_words(batches, k, columns, &storage(&b), &storage(&turned));

@@ -145,13 +145,14 @@ impl Machine<'_> {
     }
 }
 
-/// The element types that partial sums may have.
-fn partials(machine: &Machine<'_>) -> impl Iterator<Item = ElementType> + use<> {
+/// The element types that partial sums of a contraction `k` deep may have. With one block of the
+/// AMP, f16 sums are rounded once, as the result of f32 sums is: both give the same.
+fn partials(machine: &Machine<'_>, k: u32) -> impl Iterator<Item = ElementType> + use<> {
     let allowed = machine.partials;
     [ElementType::F32, ElementType::F16]
         .into_iter()
         .filter(move |e| match allowed {
-            Partials::F32 => *e == ElementType::F32,
+            Partials::F32 => *e == ElementType::F32 || k <= PANEL,
             Partials::F16 => *e == ElementType::F16,
             Partials::Any => true,
         })
@@ -167,6 +168,19 @@ fn grid(rows: Split, columns: Split, order: ElementOrder, memory: MemoryClass) -
         first_tile: 0,
         order,
         memory,
+    }
+}
+
+/// A layout of few tiles at the far end of the machine, so that what they send to the tiles of a
+/// product, which start at the near end, needs no copy to themselves.
+fn far(layout: Layout, machine: &Machine<'_>) -> Layout {
+    let tiles = layout.tile_end() - layout.first_tile;
+    if tiles > machine.tiles / 2 {
+        return layout;
+    }
+    Layout {
+        first_tile: machine.tiles - tiles,
+        ..layout
     }
 }
 
@@ -228,8 +242,8 @@ pub fn spread(tiles: u32, matrix: Matrix, order: ElementOrder) -> Layout {
     }
 }
 
-/// The layout in which an argument arrives for an operator that wants it in `to`: in rows, on the
-/// tiles that will hold it, each element once. Where `to` has several copies their tiles share the
+/// The layout in which an argument arrives for an operator that wants it in `to`: in its order, on
+/// the tiles that will hold it, each element once. Where `to` has several copies their tiles share the
 /// columns, so that what a tile sends to the others is contiguous.
 pub fn arrival(to: &Layout, matrix: Matrix) -> Layout {
     let panels = matrix.columns.div_ceil(PANEL);
@@ -247,7 +261,6 @@ pub fn arrival(to: &Layout, matrix: Matrix) -> Layout {
         },
         copies: 1,
         copy_stride: 0,
-        order: ElementOrder::Rows,
         memory: MemoryClass::Any,
         ..to.clone()
     }
