@@ -1,43 +1,53 @@
 // RUN: ipu-opt %s --split-input-file --verify-diagnostics --ipu-select-operators=tiles=4
 
 // All operators without a lowering are reported in one run, each at its place.
-func.func @main(%x: tensor<2x4xf16>, %y: tensor<4x4xf16>, %v: tensor<4xf16>, %z: tensor<3x2x4xf16>)
-    -> (tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>, tensor<3x2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>) {
-  %p = nn.parameter "p" : tensor<4x4xf16>
+func.func @main(%x: tensor<2x4xf16>, %i: tensor<2xi32>, %p: tensor<1x5x5x4xf16>)
+    -> (tensor<2x4xf16>, tensor<2x4xf16>, tensor<1x4x4x8xf16>, tensor<1x2x2x8xf16>, tensor<1x3x3x8xf16>, tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>) {
+  %w = nn.parameter "w" : tensor<4x4xf16>
   %full = nn.parameter "full" : tensor<2x4xf16>
-  %batch = nn.parameter "batch" : tensor<3x4x4xf16>
-  // expected-error@+1 {{'nn.matmul' of tensor<2x4xf16> and tensor<4x4xf16> has no lowering: the right operand must be a parameter or constant of rank 2}}
-  %0 = nn.matmul %x, %y : (tensor<2x4xf16>, tensor<4x4xf16>) -> tensor<2x4xf16>
-  // expected-error@+1 {{'nn.div' has no lowering to tiles: no kernel for it}}
-  %1 = nn.div %x, %full : (tensor<2x4xf16>, tensor<2x4xf16>) -> tensor<2x4xf16>
-  // expected-error@+1 {{'nn.add' that broadcasts a computed tensor<4xf16> to tensor<2x4xf16> has no lowering: only parameters and constants are broadcast}}
-  %2 = nn.add %x, %v : (tensor<2x4xf16>, tensor<4xf16>) -> tensor<2x4xf16>
-  // expected-error@+1 {{'nn.linear' with a bias of tensor<2x4xf16> has no lowering: a bias is one row}}
-  %3 = nn.linear %x, %p bias %full : (tensor<2x4xf16>, tensor<4x4xf16>, tensor<2x4xf16>) -> tensor<2x4xf16>
-  // expected-error@+1 {{'nn.matmul' of tensor<3x2x4xf16> and tensor<3x4x4xf16> has no lowering}}
-  %4 = nn.matmul %z, %batch : (tensor<3x2x4xf16>, tensor<3x4x4xf16>) -> tensor<3x2x4xf16>
-  // expected-error@+1 {{'nn.linear' with a computed tensor<4xf16> has no lowering: weight and bias must be parameters or constants}}
-  %5 = nn.linear %x, %p bias %v : (tensor<2x4xf16>, tensor<4x4xf16>, tensor<4xf16>) -> tensor<2x4xf16>
-  // expected-error@+1 {{'nn.linear' with a computed tensor<4x4xf16> has no lowering}}
-  %6 = nn.linear %x, %y : (tensor<2x4xf16>, tensor<4x4xf16>) -> tensor<2x4xf16>
-  return %0, %1, %2, %3, %4, %5, %6 : tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>, tensor<3x2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>
+  %k = nn.parameter "k" : tensor<2x2x4x8xf16>
+  // expected-error@+1 {{'nn.gather' has no lowering to tiles: look rows up before the model runs}}
+  %0 = nn.gather %x, %i : (tensor<2x4xf16>, tensor<2xi32>) -> tensor<2x4xf16>
+  // expected-error@+1 {{'nn.repeat' has no lowering to tiles: write its iterations out}}
+  %1 = nn.repeat 3 (%a = %x) : tensor<2x4xf16> {
+    %s = nn.relu %a : tensor<2x4xf16>
+    nn.yield %s : tensor<2x4xf16>
+  }
+  // Patches that overlap, that leave a pixel out, with padding.
+  // expected-error@+1 {{'nn.conv2d' of tensor<1x5x5x4xf16> by tensor<2x2x4x8xf16> has no lowering: only convolutions whose patches do not overlap}}
+  %2 = nn.conv2d %p, %k strides [1, 1] padding [0, 0, 0, 0] dilations [1, 1] groups 1 : (tensor<1x5x5x4xf16>, tensor<2x2x4x8xf16>) -> tensor<1x4x4x8xf16>
+  // expected-error@+1 {{'nn.conv2d' of tensor<1x5x5x4xf16> by tensor<2x2x4x8xf16> has no lowering}}
+  %3 = nn.conv2d %p, %k strides [2, 2] padding [0, 0, 0, 0] dilations [1, 1] groups 1 : (tensor<1x5x5x4xf16>, tensor<2x2x4x8xf16>) -> tensor<1x2x2x8xf16>
+  // expected-error@+1 {{'nn.conv2d' of tensor<1x5x5x4xf16> by tensor<2x2x4x8xf16> has no lowering}}
+  %4 = nn.conv2d %p, %k strides [2, 2] padding [1, 0, 1, 0] dilations [1, 1] groups 1 : (tensor<1x5x5x4xf16>, tensor<2x2x4x8xf16>) -> tensor<1x3x3x8xf16>
+  // expected-error@+1 {{'nn.linear' with a bias of tensor<2x4xf16> has no lowering: a bias is one row, add other tensors by 'nn.add'}}
+  %5 = nn.linear %x, %w bias %full : (tensor<2x4xf16>, tensor<4x4xf16>, tensor<2x4xf16>) -> tensor<2x4xf16>
+  // These have one: a product and a quotient of what is computed.
+  %6 = nn.matmul %x, %w transpose_b : (tensor<2x4xf16>, tensor<4x4xf16>) -> tensor<2x4xf16>
+  %7 = nn.div %6, %x : (tensor<2x4xf16>, tensor<2x4xf16>) -> tensor<2x4xf16>
+  return %0, %1, %2, %3, %4, %5, %6, %7 : tensor<2x4xf16>, tensor<2x4xf16>, tensor<1x4x4x8xf16>, tensor<1x2x2x8xf16>, tensor<1x3x3x8xf16>, tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>
 }
 
 // -----
 
-// Tensors of f32: arguments, operators, returned parameters; other offenders are still reported.
-// expected-error@+1 {{argument of type tensor<2x4xf32>: tiles compute in f16, no lowering for f32}}
-func.func @main(%x: tensor<2x4xf32>, %y: tensor<2x4xf16>) -> (tensor<2x4xf32>, tensor<4xf32>, tensor<2x4xf16>) {
+// Products, softmax, norms, reductions and attention of f32; elementwise operators take it.
+func.func @main(%x: tensor<2x4xf32>, %y: tensor<1x2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2xf32>, tensor<1x2x4xf32>, tensor<2x4xf32>) {
   %w = nn.parameter "w" : tensor<4x4xf32>
-  // expected-error@+1 {{'nn.parameter' on tensor<4xf32> has no lowering: tiles compute in f16, declare the model's tensors as f16}}
   %b = nn.parameter "b" : tensor<4xf32>
-  // expected-error@+1 {{'nn.matmul' on tensor<2x4xf32> has no lowering: tiles compute in f16}}
+  // expected-error@+1 {{'nn.matmul' on tensor<2x4xf32> has no lowering: tiles compute it in f16, declare the model's tensors as f16 or convert them by 'nn.cast'}}
   %0 = nn.matmul %x, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
-  // expected-error@+1 {{'nn.add' on tensor<2x4xf32> has no lowering}}
-  %1 = nn.add %0, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
-  // expected-error@+1 {{'nn.div' has no lowering to tiles}}
-  %2 = nn.div %y, %y : (tensor<2x4xf16>, tensor<2x4xf16>) -> tensor<2x4xf16>
-  return %1, %b, %2 : tensor<2x4xf32>, tensor<4xf32>, tensor<2x4xf16>
+  // expected-error@+1 {{'nn.softmax' on tensor<2x4xf32> has no lowering}}
+  %1 = nn.softmax %x axis 1 : tensor<2x4xf32>
+  // expected-error@+1 {{'nn.layer_norm' on tensor<2x4xf32> has no lowering}}
+  %2 = nn.layer_norm %x, %b, %b : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  // expected-error@+1 {{'nn.rms_norm' on tensor<2x4xf32> has no lowering}}
+  %3 = nn.rms_norm %x, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  // expected-error@+1 {{'nn.reduce' on tensor<2x4xf32> has no lowering}}
+  %4 = nn.reduce sum %x over [1] : (tensor<2x4xf32>) -> tensor<2xf32>
+  // expected-error@+1 {{'nn.attention' on tensor<1x2x4xf32> has no lowering}}
+  %5 = nn.attention %y, %y, %y heads 1 scale 0.5 : (tensor<1x2x4xf32>, tensor<1x2x4xf32>, tensor<1x2x4xf32>) -> tensor<1x2x4xf32>
+  %6 = nn.add %x, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  return %0, %1, %2, %3, %4, %5, %6 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2xf32>, tensor<1x2x4xf32>, tensor<2x4xf32>
 }
 
 // -----
@@ -45,9 +55,20 @@ func.func @main(%x: tensor<2x4xf32>, %y: tensor<2x4xf16>) -> (tensor<2x4xf32>, t
 // A result of f32 from f16 operands must not become f16 silently.
 func.func @main(%x: tensor<2x4xf16>) -> tensor<2x4xf32> {
   %w = nn.parameter "w" : tensor<4x4xf16>
-  // expected-error@+1 {{'nn.matmul' on tensor<2x4xf32> has no lowering: tiles compute in f16}}
+  // expected-error@+1 {{'nn.matmul' on tensor<2x4xf32> has no lowering: tiles compute it in f16}}
   %0 = nn.matmul %x, %w : (tensor<2x4xf16>, tensor<4x4xf16>) -> tensor<2x4xf32>
   return %0 : tensor<2x4xf32>
+}
+
+// -----
+
+// Integers are for the host.
+func.func @main(%i: tensor<2x4xi32>) -> (tensor<2x4xf16>, tensor<8xi32>) {
+  // expected-error@+1 {{'nn.cast' on tensor<2x4xi32> has no lowering}}
+  %0 = nn.cast %i : (tensor<2x4xi32>) -> tensor<2x4xf16>
+  // expected-error@+1 {{'nn.reshape' on tensor<2x4xi32> has no lowering}}
+  %1 = nn.reshape %i : (tensor<2x4xi32>) -> tensor<8xi32>
+  return %0, %1 : tensor<2x4xf16>, tensor<8xi32>
 }
 
 // -----

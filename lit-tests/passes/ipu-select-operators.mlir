@@ -51,7 +51,7 @@ func.func @main(%x: tensor<8x32xf16>) -> tensor<8x32xf16> {
 // elementwise operator are where its result is.
 // ELEMENTWISE: %[[P:.*]] = nn.linear
 // ELEMENTWISE-NOT: activation
-// ELEMENTWISE: %[[S:.*]] = nn.add %[[P]], %{{.*}} {plan = #ipu.plan<elementwise grid [[G:[0-9]+ x [0-9]+]], partials f16, {{.*}} best of 1, operands [<[[L:.*order panels]]>, <[[L]]>]>}
+// ELEMENTWISE: %[[S:.*]] = nn.add %[[P]], %{{.*}} {plan = #ipu.plan<elementwise grid [[G:[0-9]+ x [0-9]+]], partials f16, {{.*}}, operands [<[[L:.*order panels]]>, <[[L]]>]>}
 // ELEMENTWISE: nn.relu %[[S]] {plan = #ipu.plan<elementwise grid [[G]], {{.*}} operands [<[[L]]>]>}
 func.func @elementwise(%x: tensor<8x32xf16>) -> tensor<8x32xf16> {
   %w = nn.parameter "fc.weight" : tensor<32x32xf16>

@@ -63,16 +63,6 @@ pub fn choose(
             .entry(input)
             .or_insert_with(|| plans::spread(machine.tiles, matrix, ElementOrder::Rows));
     }
-    // Results leave in rows, where they are.
-    for &v in &graph.outputs {
-        if let Some(from) = c.layouts.get(&v) {
-            let to = Layout {
-                order: ElementOrder::Rows,
-                ..from.clone()
-            };
-            c.total += moves::exchange(machine, from, &to, graph.ty(v));
-        }
-    }
     for (v, layout) in c.layouts {
         c.graph.values[v.0 as usize].layout = Some(layout);
     }

@@ -467,29 +467,41 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Brings a result to its output buffer: row order, each element on one tile.
+    /// Binds a result where it was computed, in whatever order it has there. Views, what the host
+    /// knows, arguments and results on several tiles get a buffer of their own, in rows.
     fn output(&mut self, index: u32, v: ValueId) -> Result<(), TileError> {
+        let op = self.graph.definition(v);
+        let elsewhere = self.views.is_virtual(v) || op.is_none_or(|op| op.kind.is_host());
+        let held = self.buffers.get(&v).and_then(|ids| ids.first()).copied();
+        let held = held.filter(|&id| !elsewhere && self.program.buffer(id).layout.copies == 1);
+        let id = match held {
+            Some(id) => id,
+            None => self.output_buffer(index, v)?,
+        };
+        self.program.bindings.push(Binding {
+            source: Source::Output(index),
+            buffer: id,
+        });
+        Ok(())
+    }
+
+    /// A buffer of its own for a result.
+    fn output_buffer(&mut self, index: u32, v: ValueId) -> Result<BufferId, TileError> {
         let ty = self.graph.ty(v).clone();
         let op = self.graph.definition(v);
         let location = op.map_or("", |op| &op.location).to_owned();
-        // What the host knows is bound once more: operands that hold it may have another order
-        // or another precision. A view has no buffer of its own.
-        let elsewhere = self.views.is_virtual(v) || op.is_some_and(|op| op.kind.is_host());
-        let held = self.buffers.get(&v).filter(|_| !elsewhere);
-        let held = held.and_then(|ids| ids.first()).copied();
-        // Results stay where they are; only their element order changes.
-        let layout = match held {
-            Some(id) => Layout {
-                order: ElementOrder::Rows,
-                memory: MemoryClass::Any,
-                ..self.program.buffer(id).layout.clone()
-            },
-            None => spread(self.program.tiles, ty.matrix(), ElementOrder::Rows),
-        };
-        let source = match (held, op) {
-            (Some(id), _) => id,
-            (None, Some(op)) => self.operand(op, v, &layout, ty.clone())?,
-            (None, None) => {
+        let viewed = self.views.viewed(self.graph, v);
+        let layout = spread(self.program.tiles, ty.matrix(), ElementOrder::Rows);
+        // What the host knows reaches the result as it is.
+        if self.graph.ty(viewed.base).shape == ty.shape
+            && let Some(id) = self.bound(&viewed, &layout, &ty)
+        {
+            return Ok(id);
+        }
+        let source = match (op, self.buffers.get(&viewed.base)) {
+            (_, Some(ids)) if !ids.is_empty() => ids[0],
+            (Some(op), _) => self.stored(op, viewed.base)?,
+            (None, _) => {
                 return Err(TileError {
                     location,
                     op: "func.return".into(),
@@ -498,12 +510,9 @@ impl Builder<'_> {
             }
         };
         let id = self.buffer(&format!("result{index}"), ty, layout, &location);
-        self.rearrange(&format!("move.result{index}"), source, id, None, &location);
-        self.program.bindings.push(Binding {
-            source: Source::Output(index),
-            buffer: id,
-        });
-        Ok(())
+        let view = self.view_to(&viewed, id);
+        self.rearrange(&format!("move.result{index}"), source, id, view, &location);
+        Ok(id)
     }
 }
 

@@ -2,7 +2,7 @@
 //! its place in the model, the tile and the instruction.
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers outside of test functions
 
-use ipu_image::package::{Images, ImagesBuilder, Package};
+use ipu_image::package::{Images, ImagesBuilder, Package, StepKind, StepSummary};
 use ipu_passes::registry::{Options, stages};
 use ipu_passes::session::Session;
 use ipu_program::types::{ElementType, TensorType};
@@ -103,6 +103,30 @@ fn callee(package: &Package, tile: u32, name: &str) -> u32 {
     4 * (word(&package.images, tile, end - 4) & 0x7_ffff)
 }
 
+/// The last exchange of the model, which belongs to its second product.
+fn exchange(package: &Package) -> String {
+    let is_exchange = |s: &&StepSummary| s.kind == StepKind::Exchange;
+    let last = package.metadata.steps.iter().rfind(is_exchange);
+    last.expect("plans on four tiles exchange something")
+        .name
+        .clone()
+}
+
+/// How a report names a step: its number, kind, symbol and line.
+fn place(package: &Package, name: &str, line: u32) -> String {
+    let steps = &package.metadata.steps;
+    let number = steps.iter().position(|s| s.name == name).unwrap();
+    let kind = match steps[number].kind {
+        StepKind::Compute => "compute",
+        StepKind::Exchange => "exchange",
+    };
+    format!(
+        "superstep {} of {}, {kind} '{name}' at model.mlir:{line}:8",
+        number + 1,
+        steps.len()
+    )
+}
+
 fn from(report: &str) -> &str {
     let line = report.lines().find_map(|l| l.strip_prefix("  from       "));
     line.unwrap_or_else(|| panic!("no origin in\n{report}"))
@@ -117,7 +141,8 @@ fn an_undamaged_package_runs() {
 #[test]
 fn a_fault_of_a_supervisor_names_the_compute_step() {
     let mut p = package();
-    let (start, _) = step(&p, 1, "move.fc1.local");
+    let name = format!("{}.local", exchange(&p));
+    let (start, _) = step(&p, 1, &name);
     patch(&mut p, 1, start, TRAP_5);
     let report = run(&p, 1_000_000);
     assert!(
@@ -125,10 +150,7 @@ fn a_fault_of_a_supervisor_names_the_compute_step() {
         "{report}"
     );
     assert!(report.contains("  tile       1 (physical "), "{report}");
-    assert_eq!(
-        from(&report),
-        "superstep 5 of 8, compute 'move.fc1.local' at model.mlir:6:8"
-    );
+    assert_eq!(from(&report), place(&p, &name, 6));
 }
 
 #[test]
@@ -145,43 +167,39 @@ fn a_fault_of_a_worker_names_the_compute_step() {
     assert!(report.contains("  tile       2 (physical "), "{report}");
     assert!(report.contains("), worker "), "{report}");
     let name = p.symbols.iter().rfind(|s| s.address <= kernel).unwrap();
-    let place = format!(
+    let expected = format!(
         "  pc         {at:#x} {}+{:#x}\n",
         name.name,
         at - name.address
     );
-    assert!(report.contains(&place), "{place}{report}");
+    assert!(report.contains(&expected), "{expected}{report}");
     assert!(
         report.contains(&format!("-> {at:#07x}  trap 5\n")),
         "{report}"
     );
-    assert_eq!(
-        from(&report),
-        "superstep 4 of 8, compute 'fc1.gemm' at model.mlir:5:8"
-    );
+    assert_eq!(from(&report), place(&p, "fc1.gemm", 5));
 }
 
 #[test]
 fn a_fault_in_a_row_names_the_exchange() {
     let mut p = package();
-    let row = callee(&p, 3, "move.fc1");
+    let name = exchange(&p);
+    let row = callee(&p, 3, &name);
     patch(&mut p, 3, row + 4, 0);
     let report = run(&p, 1_000_000);
     assert!(
         report.contains("\n  exception  12 INVALID_INSTR\n  tile       3 "),
         "{report}"
     );
-    assert_eq!(
-        from(&report),
-        "superstep 6 of 8, exchange 'move.fc1' at model.mlir:6:8"
-    );
+    assert_eq!(from(&report), place(&p, &name, 6));
 }
 
 /// The tile ends instead of syncing: all others wait for it.
 #[test]
 fn a_deadlock_names_the_steps_at_which_tiles_wait() {
     let mut p = package();
-    let (_, end) = step(&p, 2, "move.fc1");
+    let name = exchange(&p);
+    let (_, end) = step(&p, 2, &name);
     patch(&mut p, 2, end - 8, TRAP_0);
     let report = run(&p, 1_000_000);
     assert!(report.contains("deadlock at cycle "), "{report}");
@@ -189,8 +207,8 @@ fn a_deadlock_names_the_steps_at_which_tiles_wait() {
         report.contains("; tiles 0 1 3 4 5 6 7 8 and 1463 more wait for sync 3"),
         "{report}"
     );
-    let line = "  tiles 0-1,3-1471 at superstep 6 of 8, exchange 'move.fc1' at model.mlir:6:8";
-    assert_eq!(report.lines().last(), Some(line), "{report}");
+    let line = format!("  tiles 0-1,3-1471 at {}", place(&p, &name, 6));
+    assert_eq!(report.lines().last(), Some(line.as_str()), "{report}");
 }
 
 /// One tile runs in circles: it alone is named.
@@ -200,12 +218,12 @@ fn a_limit_names_the_step_that_does_not_end() {
     let (start, _) = step(&p, 0, "move.result0");
     patch(&mut p, 0, start, 0x4080_0000 | (start / 4));
     let report = run(&p, 100_000);
-    let expected = [
-        "running to the external sync for Outputs within 100000 cycles: the program did not end \
-         within the limit of simulated cycles, which stopped it at cycle ",
-        "; raise the limit (--max-cycles) if it needs more\n  tile 0 at superstep 8 of 8, compute \
-         'move.result0' at model.mlir:6:8",
-    ];
-    assert!(report.starts_with(expected[0]), "{report}");
-    assert!(report.ends_with(expected[1]), "{report}");
+    let starts = "running to the external sync for Outputs within 100000 cycles: the program did \
+                  not end within the limit of simulated cycles, which stopped it at cycle ";
+    let ends = format!(
+        "; raise the limit (--max-cycles) if it needs more\n  tile 0 at {}",
+        place(&p, "move.result0", 6)
+    );
+    assert!(report.starts_with(starts), "{report}");
+    assert!(report.ends_with(&ends), "{report}");
 }

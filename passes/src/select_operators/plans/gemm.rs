@@ -10,6 +10,9 @@ use ipu_program::types::{ElementType, TensorType};
 /// weights and every tile has rows enough.
 const MAX_SPLIT_ROWS: u32 = 128;
 
+/// What copying a part of the sums on a tile takes a worker, in bundles; about one panel of a row.
+const COPY_WORK: u32 = 30;
+
 /// The kernel that leaves f32 sums of a part of the contraction.
 pub const PARTIAL_KERNEL: &str = "gemm_f32_partial";
 
@@ -282,6 +285,12 @@ fn split(
                 operands.push(result.clone());
             }
             let received = reduction.staging.storage(f32).bytes();
+            let mut exchange_cycles = machine.phase(u64::from(received / 4));
+            if result.first_tile < gn * gk {
+                // Some tile has a part of its own result.
+                let run = Words::new([("runs", 1), ("work", COPY_WORK)]);
+                exchange_cycles += machine.cycles("copy_runs", &run).unwrap_or(0);
+            }
             let list = [
                 (&x, f16),
                 (&w, f16),
@@ -299,7 +308,7 @@ fn split(
                     partials: f32,
                     operands,
                     compute_cycles,
-                    exchange_cycles: machine.phase(u64::from(received / 4)),
+                    exchange_cycles,
                     candidates: 0,
                 },
                 bytes: bytes(&list) + u64::from(m) * 32,

@@ -1,6 +1,6 @@
 //! Operators on the elements or rows that a tile holds.
 
-use super::{Candidate, Machine, Words, blocks, bytes, copied, grid};
+use super::{Candidate, Machine, Words, blocks, bytes, copied, far, grid};
 use ipu_program::graph::{BinaryKind, OpKind, ReduceKind, UnaryKind};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
 use ipu_program::plan::{Family, Plan};
@@ -157,6 +157,7 @@ pub fn spreads(machine: &Machine<'_>, matrix: Matrix, units: &[u32]) -> Vec<Layo
             };
             let rows = Split::even(matrix.rows, rows, unit, columns.parts);
             let layout = grid(rows, columns, ElementOrder::Panels, MemoryClass::Any);
+            let layout = far(layout, machine);
             if !out.contains(&layout) {
                 out.push(layout);
             }
@@ -178,7 +179,8 @@ fn row_layouts(
         for block in blocks(pieces, machine.tiles) {
             let rows = Split::even(matrix.rows, pieces.div_ceil(block), unit, 1);
             let columns = Split::whole(matrix.columns);
-            out.push(grid(rows, columns, order, MemoryClass::Any));
+            let layout = grid(rows, columns, order, MemoryClass::Any);
+            out.push(far(layout, machine));
         }
     }
     out
@@ -316,12 +318,11 @@ pub fn reduce_rows(
     row_layouts(machine, matrix, units, ElementOrder::Panels)
         .into_iter()
         .filter_map(|x| {
-            let result = grid(
-                x.rows,
-                Split::whole(1),
-                ElementOrder::Rows,
-                MemoryClass::Any,
-            );
+            let result = Layout {
+                columns: Split::whole(1),
+                order: ElementOrder::Rows,
+                ..x.clone()
+            };
             let (from, to) = (x.storage(f16), result.storage(f16));
             let words = reduce_row_words(kind, x.rows.block, n, &from, &to);
             let cycles = machine.cycles(&reduce_row_kernel(kind), &words)?;

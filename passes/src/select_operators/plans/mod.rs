@@ -171,6 +171,19 @@ fn grid(rows: Split, columns: Split, order: ElementOrder, memory: MemoryClass) -
     }
 }
 
+/// A layout of few tiles at the far end of the machine, so that what they send to the tiles of a
+/// product, which start at the near end, needs no copy to themselves.
+fn far(layout: Layout, machine: &Machine<'_>) -> Layout {
+    let tiles = layout.tile_end() - layout.first_tile;
+    if tiles > machine.tiles / 2 {
+        return layout;
+    }
+    Layout {
+        first_tile: machine.tiles - tiles,
+        ..layout
+    }
+}
+
 /// The same layout in several copies.
 fn copied(layout: Layout, copies: u32, stride: u32) -> Layout {
     Layout {
