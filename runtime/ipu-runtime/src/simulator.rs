@@ -25,6 +25,24 @@ pub struct SimulatorDevice<M = Chip> {
     loaded: Option<Loaded<M>>,
 }
 
+/// Where a run stands while all tiles wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// The inputs are written, nothing ran yet.
+    Inputs,
+    /// At an internal sync, with so many before it in this run.
+    Sync(usize),
+    /// The outputs are there to be read.
+    Outputs,
+}
+
+/// Looks at memory while a run goes on, which it cannot change.
+pub trait RunObserver {
+    /// Called wherever all tiles wait, in the order of [`Pause`]; a machine that does not stop at
+    /// internal syncs leaves those out.
+    fn paused(&mut self, machine: &dyn Machine, at: Pause);
+}
+
 /// Where a run is interrupted for a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Break {
@@ -159,11 +177,32 @@ fn failed(action: impl Into<String>) -> impl FnOnce(MachineError) -> DeviceError
 impl<M: Machine> Loaded<M> {
     /// Lets the program go on to the external sync for `call`.
     fn advance(&mut self, call: HostCall, max_cycles: u64) -> Result<(), DeviceError> {
+        self.advance_with(call, max_cycles, &mut |_, _| ())
+    }
+
+    /// The same, with a look at each internal sync at which the machine pauses.
+    fn advance_with(
+        &mut self,
+        call: HostCall,
+        max_cycles: u64,
+        look: &mut dyn FnMut(&M, usize),
+    ) -> Result<(), DeviceError> {
+        let mut passed = 0;
+        // Clocks from one pause to the next; all of them have one limit.
+        let mut left = max_cycles;
+        let mut since = self.machine.syncs().last().map_or(0, |s| s.release);
         let halt = loop {
-            match self.machine.run(max_cycles) {
+            match self.machine.run(left) {
                 Err(error) if self.machine.is_stop(&error) => {
                     let text = self.machine.explain(&error, &self.symbols, &self.metadata);
                     eprintln!("{text}");
+                }
+                Ok(Halt::InternalSync) => {
+                    look(&self.machine, passed);
+                    passed += 1;
+                    let now = self.machine.syncs().last().map_or(since, |s| s.release);
+                    left = left.saturating_sub(now.saturating_sub(since));
+                    since = now;
                 }
                 halt => break halt,
             }
@@ -176,7 +215,7 @@ impl<M: Machine> Loaded<M> {
                 .into(),
         })?;
         match halt {
-            Halt::HostSync => {
+            Halt::HostSync | Halt::InternalSync => {
                 self.waits_for = call;
                 Ok(())
             }
@@ -358,6 +397,24 @@ impl<M: Machine> Device for SimulatorDevice<M> {
     }
 
     fn run(&mut self, inputs: &[HostArray]) -> Result<(Vec<HostArray>, RunReport), DeviceError> {
+        self.run_with(inputs, None)
+    }
+
+    fn run_observed(
+        &mut self,
+        inputs: &[HostArray],
+        observer: &mut dyn RunObserver,
+    ) -> Result<(Vec<HostArray>, RunReport), DeviceError> {
+        self.run_with(inputs, Some(observer))
+    }
+}
+
+impl<M: Machine> SimulatorDevice<M> {
+    fn run_with(
+        &mut self,
+        inputs: &[HostArray],
+        mut observer: Option<&mut dyn RunObserver>,
+    ) -> Result<(Vec<HostArray>, RunReport), DeviceError> {
         let max_cycles = self.max_cycles;
         let target = self.target.clone();
         let loaded = self.loaded(true, "run")?;
@@ -383,7 +440,19 @@ impl<M: Machine> Device for SimulatorDevice<M> {
             }
         }
         let before = loaded.machine.syncs().len();
-        loaded.advance(HostCall::Outputs, max_cycles)?;
+        match &mut observer {
+            None => loaded.advance(HostCall::Outputs, max_cycles)?,
+            Some(observer) => {
+                observer.paused(&loaded.machine, Pause::Inputs);
+                loaded.machine.pause_at_syncs(true);
+                let done = loaded.advance_with(HostCall::Outputs, max_cycles, &mut |machine, n| {
+                    observer.paused(machine, Pause::Sync(n));
+                });
+                loaded.machine.pause_at_syncs(false);
+                done?;
+                observer.paused(&loaded.machine, Pause::Outputs);
+            }
+        }
         let syncs = loaded.machine.syncs();
         let mut outputs = BTreeMap::new();
         for binding in loaded.bindings(HostCall::Outputs) {

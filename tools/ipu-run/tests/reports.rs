@@ -73,7 +73,7 @@ fn run(package: &Package, max_cycles: u64) -> String {
     let mut device = SimulatorDevice::new(Target::ipu21(), max_cycles);
     let program = Program {
         package: Some(&package),
-        graph: None,
+        ..Program::default()
     };
     device.load(program).unwrap();
     let weights = Parameters::from([
