@@ -506,6 +506,7 @@ impl<M: Machine> SimulatorDevice<M> {
             simulated_initialize_cycles: loaded.initialize_cycles,
             scheduled_cycles: Some(loaded.metadata.scheduled_cycles),
             estimated_cycles: Some(loaded.metadata.estimated_cycles),
+            peak_memory: Some(loaded.metadata.peak_memory),
         };
         Ok((outputs.into_values().collect(), report))
     }

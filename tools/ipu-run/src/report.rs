@@ -35,6 +35,11 @@ pub struct ResultFile {
     /// By the closed formulas of the plan search.
     #[serde(skip_serializing_if = "Option::is_none")]
     estimated_cycles: Option<u64>,
+    /// Most bytes that a tile holds at one time, and which tile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_memory_bytes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_memory_tile: Option<u32>,
     /// Top-1 accuracy against the labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
@@ -86,6 +91,8 @@ impl ResultFile {
             initialize_cycles: report.simulated_initialize_cycles,
             scheduled_cycles: report.scheduled_cycles,
             estimated_cycles: report.estimated_cycles,
+            peak_memory_bytes: report.peak_memory.map(|p| p.bytes),
+            peak_memory_tile: report.peak_memory.map(|p| p.tile),
             accuracy: None,
             relative_l2: None,
             max_abs: None,

@@ -1,4 +1,5 @@
 use super::*;
+use ipu_image::memory::PeakMemory;
 use ipu_image::package::{ImagesBuilder, StepKind, StepSummary};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
 use ipu_program::types::{ElementType, TensorType};
@@ -60,6 +61,10 @@ fn package() -> Package {
         places: Vec::new(),
         estimated_cycles: 800,
         scheduled_cycles: 900,
+        peak_memory: PeakMemory {
+            bytes: 500,
+            tile: 1,
+        },
     };
     let package = Package::new(target, metadata, images.finish(), vec![]);
     package.check(target).unwrap();
@@ -199,6 +204,10 @@ fn a_program_runs_repeatedly() {
             simulated_initialize_cycles: Some(10),
             scheduled_cycles: Some(900),
             estimated_cycles: Some(800),
+            peak_memory: Some(PeakMemory {
+                bytes: 500,
+                tile: 1,
+            }),
         };
         assert_eq!(report, expected);
     }
