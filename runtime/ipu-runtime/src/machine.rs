@@ -92,6 +92,19 @@ pub trait Machine {
         Ok(())
     }
 
+    /// Takes back [`Machine::break_at`].
+    ///
+    /// # Errors
+    /// The tile does not exist.
+    fn forget_break(&mut self, _tile: u32, _address: u32) -> Result<(), MachineError> {
+        Ok(())
+    }
+
+    /// The tile and the address of a stop at a breakpoint.
+    fn stopped_at(&self, _error: &MachineError) -> Option<(u32, u32)> {
+        None
+    }
+
     /// Lets [`Machine::run`] stop after an instruction that changes memory of a tile, where the
     /// machine can.
     ///
@@ -163,6 +176,17 @@ impl Machine for Chip {
 
     fn break_at(&mut self, tile: u32, address: u32) -> Result<(), MachineError> {
         Ok(Chip::break_at(self, tile, address)?)
+    }
+
+    fn forget_break(&mut self, tile: u32, address: u32) -> Result<(), MachineError> {
+        Ok(Chip::forget_break(self, tile, address)?)
+    }
+
+    fn stopped_at(&self, error: &MachineError) -> Option<(u32, u32)> {
+        match error.downcast_ref::<SimError>()? {
+            SimError::Fault(fault) if fault.reason == Reason::Break => Some((fault.tile, fault.pc)),
+            _ => None,
+        }
     }
 
     fn watch(&mut self, tile: u32, address: u32, bytes: usize) -> Result<(), MachineError> {

@@ -426,6 +426,18 @@ impl Chip {
         Ok(())
     }
 
+    /// Takes back [`Chip::break_at`].
+    ///
+    /// # Errors
+    /// The tile does not exist.
+    pub fn forget_break(&mut self, tile: u32, pc: u32) -> Result<(), SimError> {
+        let breaks = &mut self.debug(tile)?.0.breaks;
+        if let Some(i) = breaks.iter().rposition(|&b| b == pc) {
+            breaks.remove(i);
+        }
+        Ok(())
+    }
+
     /// Stops a run after an instruction that changes memory ([`Reason::Watch`]). What the
     /// exchange writes is noticed with the next instruction.
     ///

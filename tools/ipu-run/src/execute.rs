@@ -258,7 +258,9 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
         }
     }
     let compared = match comparer {
-        Some(comparer) => Some(progress.stage("compare", || Ok(comparer.finish()?))?),
+        Some(comparer) => Some(progress.stage("compare", || {
+            levels::finish(comparer, device.as_mut(), &parameters, &inputs)
+        })?),
         None => None,
     };
     if let Some(compared) = &compared {

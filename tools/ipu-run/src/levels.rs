@@ -7,7 +7,7 @@ use ipu_passes::session::Lowered;
 use ipu_program::graph::Graph;
 use ipu_program::kernels::Kernels;
 use ipu_runtime::levels::{Comparer, Levels, Operator, Report};
-use ipu_runtime::{HostArray, Parameters};
+use ipu_runtime::{Device, HostArray, Parameters};
 use std::fmt::Write as _;
 
 /// Whether there is a model to compare with. A package holds neither it nor the tile program: then
@@ -51,6 +51,26 @@ pub fn comparer<'a>(
     };
     let limits = |element| thresholds(cli, element);
     Ok(Comparer::new(levels, parameters, inputs, limits)?)
+}
+
+/// What was found, after another run with a closer look where the first one leaves open which step
+/// of a superstep it is.
+///
+/// # Errors
+/// Something kept it from comparing, or the device fails.
+pub fn finish(
+    comparer: Comparer<'_>,
+    device: &mut dyn Device,
+    parameters: &Parameters,
+    inputs: &[HostArray],
+) -> Result<Report> {
+    let closer = comparer.closer(parameters, inputs)?;
+    let report = comparer.finish()?;
+    let Some(mut closer) = closer else {
+        return Ok(report);
+    };
+    device.run_observed(inputs, &mut closer)?;
+    Ok(report.with_closer(closer.finish()?))
 }
 
 /// Prints a line for each pair of levels unless it is to be quiet; gives what failed.

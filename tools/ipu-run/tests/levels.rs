@@ -9,7 +9,7 @@ use ipu_passes::session::{Candidate, Lowered, Session};
 use ipu_program::graph::{Graph, OpKind, UnaryKind};
 use ipu_program::kernels::Kernels;
 use ipu_program::tile::{Compute, Step, TileProgram};
-use ipu_program::types::{ElementType, TensorType};
+use ipu_program::types::TensorType;
 use ipu_runtime::compare::Limits;
 use ipu_runtime::levels::{Comparer, Levels, Report};
 use ipu_runtime::{Device, HostArray, Parameters, Program, RunReport, SimulatorDevice, TileDevice};
@@ -128,7 +128,13 @@ impl Case<'_> {
             Comparer::new(levels, &b.weights, &b.inputs, Limits::for_element).unwrap();
         let mut device = simulator(self.package, self.weights);
         let (outputs, run) = device.run_observed(&b.inputs, &mut comparer).unwrap();
-        (comparer.finish().unwrap(), outputs, run)
+        let closer = comparer.closer(&b.weights, &b.inputs).unwrap();
+        let mut report = comparer.finish().unwrap();
+        if let Some(mut closer) = closer {
+            device.run_observed(&b.inputs, &mut closer).unwrap();
+            report = report.with_closer(closer.finish().unwrap());
+        }
+        (report, outputs, run)
     }
 
     fn report(&self) -> Report {

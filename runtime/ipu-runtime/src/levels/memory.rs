@@ -159,22 +159,25 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Compares what was written since the last look, the newest first: what is overwritten is not
-    /// there any more.
+    /// Compares what was written since the last look, on one tile or on all, the newest first: what
+    /// is overwritten is not there any more.
     pub fn look(
         &mut self,
         machine: &dyn Machine,
         runs: &[Interpreter<'_>; 2],
+        only: Option<u32>,
     ) -> Result<(), LevelsError> {
         if self.difference.is_some() {
             return Ok(());
         }
         self.looks += 1;
         let mut covered: BTreeMap<u32, Covered> = BTreeMap::new();
-        let pending = std::mem::take(&mut self.pending);
-        for (origin, written) in pending.into_iter().rev() {
+        let mut pending = std::mem::take(&mut self.pending);
+        for (origin, written) in pending.iter_mut().rev() {
+            let origin = *origin;
             let mut found = Found::default();
-            for piece in written {
+            let here = |w: &mut Written| only.is_none_or(|tile| tile == w.tile);
+            for piece in written.extract_if(.., here) {
                 let tile = covered.entry(piece.tile).or_default();
                 self.piece(machine, runs, origin, piece, tile, &mut found)?;
             }
@@ -187,6 +190,8 @@ impl<'a> Memory<'a> {
                 });
             }
         }
+        pending.retain(|(_, written)| !written.is_empty());
+        self.pending = pending;
         Ok(())
     }
 

@@ -8,8 +8,9 @@
 //! * *tile level against chip* ([`memory`]): the bytes that steps wrote, bit for bit. The comparer
 //!   is the observer of a simulated run: buffers share memory over time, so it looks wherever all
 //!   tiles wait, at each internal sync and at the end, at what was written since the last look and
-//!   is not overwritten yet. Inside a superstep the first step whose bytes differ is named, so only
-//!   what the same superstep overwrites goes unseen, until something reads it.
+//!   is not overwritten yet. Inside a superstep the first step whose bytes differ is named. What
+//!   the same superstep overwrites goes unseen until something reads it: [`Comparer::closer`] looks
+//!   again, before each step on the tile that differs.
 //!
 //! Memory that no step wrote holds anything on a chip. The tile program is executed twice, over two
 //! different contents of it: elements that differ depend on it. They are no difference of the chip;
@@ -37,7 +38,8 @@ use ipu_program::kernels::Kernels;
 use ipu_program::tile::{BufferId, Step, TileProgram};
 use ipu_program::types::ElementType;
 use memory::Memory;
-use operators::Operators;
+use operators::{LimitsOf, Operators};
+use std::rc::Rc;
 
 /// What memory holds in the second execution before it is written: 1.06 as f16.
 const OTHER_FILL: u8 = 0x3c;
@@ -114,6 +116,18 @@ pub struct Report {
 }
 
 impl Report {
+    /// The same with what a closer look at the chip found, if that is an earlier step.
+    pub fn with_closer(self, closer: Report) -> Report {
+        let earlier = closer.difference.filter(|d| {
+            let first = self.difference.as_ref();
+            first.is_none_or(|first| d.step < first.step)
+        });
+        Report {
+            difference: earlier.or(self.difference),
+            ..self
+        }
+    }
+
     /// The first value beyond the limits, against the model as written.
     pub fn selection_failure(&self) -> Option<&Operator> {
         self.selection.iter().find(|o| !o.passed())
@@ -127,6 +141,8 @@ impl Report {
 
 /// Executes the tile program along with a run of the chip, or without one, and compares.
 pub struct Comparer<'a> {
+    levels: Levels<'a>,
+    limits: LimitsOf<'a>,
     tiles: &'a TileProgram,
     /// The tile program over zeros, and over [`OTHER_FILL`].
     runs: [Interpreter<'a>; 2],
@@ -134,6 +150,8 @@ pub struct Comparer<'a> {
     memory: Memory<'a>,
     /// The first step that was not executed yet.
     next: usize,
+    /// Tiles and steps before which the run is to pause.
+    stops: Vec<(u32, usize)>,
     failed: Option<LevelsError>,
 }
 
@@ -147,6 +165,16 @@ impl<'a> Comparer<'a> {
         parameters: &Parameters,
         inputs: &[HostArray],
         limits: impl Fn(ElementType) -> Limits + 'a,
+    ) -> Result<Self, LevelsError> {
+        Comparer::stopping(levels, parameters, inputs, Rc::new(limits), Vec::new())
+    }
+
+    fn stopping(
+        levels: Levels<'a>,
+        parameters: &Parameters,
+        inputs: &[HostArray],
+        limits: LimitsOf<'a>,
+        stops: Vec<(u32, usize)>,
     ) -> Result<Self, LevelsError> {
         let model = evaluate(levels.model, inputs, parameters)?;
         let selected = evaluate(levels.selected, inputs, parameters)?;
@@ -163,26 +191,51 @@ impl<'a> Comparer<'a> {
         Ok(Comparer {
             tiles: levels.tiles,
             runs,
-            operators: Operators::new(levels, &model, selected, Box::new(limits)),
+            operators: Operators::new(levels, &model, selected, Rc::clone(&limits)),
+            levels,
+            limits,
+            stops,
             memory,
             next: 0,
             failed: None,
         })
     }
 
-    /// Executes the steps before exchange number `exchanges`, all that are left for `None`.
-    fn walk(&mut self, exchanges: Option<usize>) -> Result<(), LevelsError> {
-        let mut passed = self.tiles.steps[..self.next]
-            .iter()
-            .filter(|s| is_exchange(s))
-            .count();
-        while let Some(step) = self.tiles.steps.get(self.next) {
-            if is_exchange(step) {
-                if exchanges == Some(passed) {
-                    break;
-                }
-                passed += 1;
-            }
+    /// A comparer for another run with the same data, when this one saw a difference after earlier
+    /// steps of the superstep whose bytes may have been overwritten by then: it looks before each
+    /// step of that superstep on the tile that differs.
+    ///
+    /// # Errors
+    /// As [`Comparer::new`].
+    pub fn closer(
+        &self,
+        parameters: &Parameters,
+        inputs: &[HostArray],
+    ) -> Result<Option<Self>, LevelsError> {
+        let Some(Difference { step, tile, .. }) = self.memory.difference else {
+            return Ok(None);
+        };
+        // From behind the exchange before the step to the step itself, which counts from 1.
+        let before = self.tiles.steps.get(..step).unwrap_or_default();
+        let first = before.iter().rposition(is_exchange).map_or(0, |e| e + 1);
+        let stops: Vec<_> = (first..step).map(|s| (tile, s)).collect();
+        if stops.len() < 2 {
+            return Ok(None);
+        }
+        let limits = Rc::clone(&self.limits);
+        Comparer::stopping(self.levels, parameters, inputs, limits, stops).map(Some)
+    }
+
+    /// Executes the steps before exchange number `exchanges`.
+    fn walk_to_exchange(&mut self, exchanges: usize) -> Result<(), LevelsError> {
+        let mut steps = self.tiles.steps.iter().enumerate();
+        let exchange = steps.by_ref().filter(|s| is_exchange(s.1)).nth(exchanges);
+        self.walk(exchange.map_or(self.tiles.steps.len(), |(i, _)| i))
+    }
+
+    /// Executes the steps before one.
+    fn walk(&mut self, end: usize) -> Result<(), LevelsError> {
+        while let Some(step) = self.tiles.steps.get(self.next).filter(|_| self.next < end) {
             for run in &mut self.runs {
                 run.step(step)?;
             }
@@ -204,11 +257,15 @@ impl<'a> Comparer<'a> {
                     let found = passed + 1;
                     return Err(LevelsError::Syncs { expected, found });
                 }
-                self.walk(Some(passed))?;
+                self.walk_to_exchange(passed)?;
             }
-            Pause::Outputs => self.walk(None)?,
+            Pause::Step { tile, step } => {
+                self.walk(step)?;
+                return self.memory.look(machine, &self.runs, Some(tile));
+            }
+            Pause::Outputs => self.walk(self.tiles.steps.len())?,
         }
-        self.memory.look(machine, &self.runs)
+        self.memory.look(machine, &self.runs, None)
     }
 
     /// What was found, after the steps that no run of the chip has reached.
@@ -219,7 +276,7 @@ impl<'a> Comparer<'a> {
         if let Some(failed) = self.failed {
             return Err(failed);
         }
-        self.walk(None)?;
+        self.walk(self.tiles.steps.len())?;
         Ok(Report {
             selection: self.operators.selection,
             operators: self.operators.found,
@@ -242,6 +299,10 @@ impl RunObserver for Comparer<'_> {
         if self.failed.is_none() {
             self.failed = self.look(machine, at).err();
         }
+    }
+
+    fn stops(&self) -> Vec<(u32, usize)> {
+        self.stops.clone()
     }
 }
 

@@ -11,6 +11,7 @@ use ipu_program::types::{ElementType, TensorType};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 
 /// Where the tile program has a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -71,7 +72,7 @@ impl fmt::Display for Operator {
     }
 }
 
-type LimitsOf<'a> = Box<dyn Fn(ElementType) -> Limits + 'a>;
+pub(super) type LimitsOf<'a> = Rc<dyn Fn(ElementType) -> Limits + 'a>;
 
 /// The comparisons so far and those to come.
 pub(super) struct Operators<'a> {

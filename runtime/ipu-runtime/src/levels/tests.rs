@@ -237,7 +237,7 @@ fn the_first_changed_step_is_named() {
         (
             (0, 0x60102),
             "what the host wrote before the run for nn.add at m.mlir:3:3: tile 0, buffer 'b', \
-             element [0, 1] at 0x60102 is -14.507813 (0xcb41) on the chip, -14.5 (0xcb40) at tile \
+             element [0, 1] at 0x60102 is -14.5078125 (0xcb41) on the chip, -14.5 (0xcb40) at tile \
              level; 1 elements on 1 tiles differ",
         ),
         (
@@ -285,10 +285,11 @@ fn a_wrong_step_of_the_tile_program_is_named() {
     // The second row twice.
     copies[0].transfers[0].source_offset = 32;
     copies[0].transfers[0].words = 8;
-    copies[0].transfers.push(Transfer {
+    let again = Transfer {
         destinations: vec![(1, 32)],
         ..copies[0].transfers[0].clone()
-    });
+    };
+    copies[0].transfers.push(again);
     let report = report(&p, None).unwrap();
     let failure = report.operator_failure().unwrap().to_string();
     let expected =
