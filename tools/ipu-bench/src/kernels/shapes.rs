@@ -196,6 +196,20 @@ const FAMILIES: &[Family] = &[
         ],
     },
     Family {
+        words: &["rows", "columns"],
+        extents: &[Rows, Columns],
+        shapes: &[
+            &[1, 1],
+            &[3, 17],
+            &[1, 144],
+            &[5, 92],
+            &[1, 768],
+            &[1, 1152],
+            &[2, 144],
+            &[6, 256],
+        ],
+    },
+    Family {
         words: &["rows_each", "columns"],
         extents: &[Rows, Columns],
         shapes: &[
