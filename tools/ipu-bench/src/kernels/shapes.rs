@@ -229,6 +229,7 @@ const FAMILIES: &[Family] = &[
         extents: &[Rows, Columns],
         shapes: &[
             &[1, 1],
+            &[4, 592],
             &[5, 18],
             &[7, 92],
             &[92, 92],
