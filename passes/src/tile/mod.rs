@@ -59,7 +59,13 @@ pub fn values(graph: &Graph, kernels: &Kernels) -> Result<Vec<(String, ValueId)>
         let Source::Output(i) = binding.source else {
             return None;
         };
-        Some((binding.buffer, *graph.outputs.get(i as usize)?))
+        let v = *graph.outputs.get(i as usize)?;
+        // A result may be where it was computed.
+        let known = b
+            .buffers
+            .get(&v)
+            .is_some_and(|ids| ids.contains(&binding.buffer));
+        (!known).then_some((binding.buffer, v))
     });
     let held = b.buffers.iter();
     let held = held.flat_map(|(&v, ids)| ids.iter().map(move |&id| (id, v)));
