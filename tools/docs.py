@@ -4,6 +4,7 @@
   docs.py run [--write] [PAGE...]   runs the commands of README.md, CONTRIBUTING.md, docs/ and
                                     examples/
   docs.py reference [--write]       compares docs/reference with what the tools say
+  docs.py apply PAGE...             makes the changes to the source that pages show
 
 With --write, differences are written into the pages instead of being reported; lines that match
 stay as they are, with their wildcards and times.
@@ -13,6 +14,10 @@ which goes on after a backslash and on lines with `> `; what follows is its outp
 and times such as `0.123 s` are not compared. A comment <!-- not run: REASON --> on the line before
 a block excepts it. The blocks of a page run in order, in a folder of their own that shows the
 repository, with the built tools in PATH.
+
+A ```diff block is a change to files of the repository, `+++ PATH` before the hunks of each, every
+hunk behind a line `@@`. `run` looks whether what a hunk takes or keeps stands in the file, in one
+place; a hunk that only adds makes a file.
 """
 
 import argparse
@@ -29,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LLVM = os.environ.get("MLIR_SYS_220_PREFIX", "/usr/lib/llvm-22")
 TOOLS = sorted(path.parent.name for path in ROOT.glob("tools/*/Cargo.toml"))
 SECONDS = 600
-FENCE = re.compile(r"^```(sh|console)\s*$")
+FENCE = re.compile(r"^```(sh|console|diff)\s*$")
 EXCEPTED = re.compile(r"^<!-- not run: (.+) -->$")
 TIME = re.compile(r"\s+\d+(\.\d+)? s\b")
 
@@ -118,6 +123,64 @@ def merge(want: list[str], got: list[str]) -> list[str]:
     return shown
 
 
+# Blocks of changes
+
+
+def hunks(block: list[str]) -> list[tuple[str, list[str], list[str]]]:
+    """The hunks of a diff block: file, lines before, lines after."""
+    found: list[tuple[str, list[str], list[str]]] = []
+    path = ""
+    for line in block:
+        if line.startswith("+++ "):
+            path = line[4:]
+        elif line.startswith("@@"):
+            found.append((path, [], []))
+        elif not found or line[:1] not in ("", " ", "-", "+"):
+            raise ValueError(f"not a line of a hunk: {line}")
+        else:
+            _, before, after = found[-1]
+            if not line.startswith("+"):
+                before.append(line[1:])
+            if not line.startswith("-"):
+                after.append(line[1:])
+    return found
+
+
+def change(block: list[str], write: bool) -> list[str]:
+    """Looks for the places of the hunks, and changes them on demand; what is wrong."""
+    wrong = []
+    for path, before, after in hunks(block):
+        file = ROOT / path
+        if not before:
+            if file.exists():
+                wrong.append(f"{path} exists")
+            elif write:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text("\n".join(after) + "\n")
+            continue
+        lines = file.read_text().splitlines() if file.exists() else []
+        n = len(before)
+        places = [i for i in range(len(lines) - n + 1) if lines[i : i + n] == before]
+        if len(places) != 1:
+            wrong.append(f"{path}: {len(places)} places, not one, with the lines")
+            wrong += ["    " + line for line in before]
+        elif write:
+            lines[places[0] : places[0] + n] = after
+            file.write_text("\n".join(lines) + "\n")
+    return wrong
+
+
+def apply_pages(pages: list[str]) -> bool:
+    wrong = []
+    for page in pages:
+        lines = iter(Path(page).read_text().splitlines())
+        for line in lines:
+            if line == "```diff":
+                wrong += change(list(iter(lambda: next(lines), "```")), True)
+    print("\n".join(wrong or [f"{len(pages)} pages applied"]))
+    return not wrong
+
+
 def run(script: str, folder: Path, path: str) -> tuple[int, list[str]]:
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     environment.update(PATH=path, TERM="dumb", CARGO_TERM_COLOR="never", LC_ALL="C.UTF-8")
@@ -154,6 +217,14 @@ def run_page(page: Path, path: str, write: bool) -> tuple[int, int, int]:
             block = lines[first:i]
             if first >= 2 and EXCEPTED.match(lines[first - 2]):
                 excepted += 1
+                out += block
+                continue
+            if kind[1] == "diff":
+                wrong = change(block, False)
+                if wrong:
+                    failures += 1
+                    print(f"{name}:{first + 1}: the change does not fit:")
+                    print("\n".join("    " + line for line in wrong))
                 out += block
                 continue
             if kind[1] == "sh":
@@ -280,12 +351,14 @@ def reference(write: bool) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["run", "reference"])
+    parser.add_argument("action", choices=["run", "reference", "apply"])
     parser.add_argument("pages", nargs="*")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_intermixed_args()
     if options.action == "reference":
         return 0 if reference(options.write) else 1
+    if options.action == "apply":
+        return 0 if apply_pages(options.pages) else 1
     return 0 if run_pages(options.pages, options.write) else 1
 
 

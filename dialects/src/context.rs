@@ -57,7 +57,12 @@ pub fn with_big_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     result.unwrap_or_else(|| unreachable!("the work is taken once"))
 }
 
-/// Checks, parses and verifies IR text. Call it inside [`with_big_stack`].
+/// Checks, parses and verifies IR text. Call it inside [`with_big_stack`]. `file` is the name in
+/// locations.
+///
+/// # Errors
+/// Located diagnostics: what [`guard::check_text`] refuses, syntax, or all that the verifiers of
+/// the first operation in error say.
 pub fn parse_guarded<'c>(
     context: &'c Context,
     text: impl AsRef<[u8]>,
@@ -87,6 +92,10 @@ pub fn parse_guarded<'c>(
 
 /// Runs a pipeline, `builtin.module(canonicalize,..)`, verifying after each pass. Warnings and
 /// remarks of a run that succeeds are returned.
+///
+/// # Errors
+/// An unknown name in the pipeline text, or the located diagnostics of a pass or the verifier; the
+/// module is then as that pass left it.
 pub fn run_pipeline(
     module: &mut Module<'_>,
     pipeline: &str,

@@ -14,6 +14,10 @@ const BYTECODE: &[u8] = b"ML\xefR";
 
 /// Checks size, encoding and nesting. `split`: the text is cut at `// -----` lines, so that
 /// each piece nests on its own.
+///
+/// # Errors
+/// The first offence at its line and column: more than [`MAX_BYTES`], invalid UTF-8, a token above
+/// [`MAX_TOKEN`], more than [`MAX_DEPTH`] open brackets.
 pub fn check_text(text: &[u8], file: &str, split: bool) -> Result<(), Diagnostic> {
     let fail = |at: usize, message: String| {
         let (line, column) = line_column(text, at);

@@ -60,7 +60,10 @@ pub struct Package {
     pub bytes: Vec<u8>,
 }
 
-/// Reads an `ipu.package`.
+/// Reads an `ipu.package`. What the bytes hold is not looked at.
+///
+/// # Errors
+/// A diagnostic was emitted: the blob was elided when the text was printed.
 pub fn read_package(op: OperationRef<'_, '_>) -> Result<Package, Failed> {
     let text = |name| ir::string(op, name).unwrap_or_default().to_owned();
     let blob = op.attribute("blob").ok();

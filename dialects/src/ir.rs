@@ -100,7 +100,7 @@ pub fn definition<'c, 'a>(value: Value<'c, 'a>) -> Option<OperationRef<'c, 'a>> 
     }
 }
 
-/// An integer attribute.
+/// The value of an integer attribute of at most 64 bits; `None` when it is absent or another kind.
 pub fn int(op: OperationRef<'_, '_>, name: &str) -> Option<i64> {
     let attribute = op.attribute(name).ok()?;
     attribute.is_integer().then(|| {
@@ -116,7 +116,7 @@ pub fn int(op: OperationRef<'_, '_>, name: &str) -> Option<i64> {
     })
 }
 
-/// A float attribute.
+/// The value of a float attribute; `None` when it is absent or another kind.
 pub fn float(op: OperationRef<'_, '_>, name: &str) -> Option<f64> {
     let raw = op.attribute(name).ok()?.to_raw();
     // SAFETY: guarded by the test.
@@ -315,17 +315,17 @@ impl<'c> Tensor<'c> {
             .collect()
     }
 
-    /// Element type.
+    /// The element type, of MLIR.
     pub fn element(self) -> Type<'c> {
         self.0.element()
     }
 
-    /// Encoding.
+    /// The encoding, of whatever dialect; `None` when there is none.
     pub fn encoding(self) -> Option<Attribute<'c>> {
         self.0.encoding()
     }
 
-    /// As a type.
+    /// The tensor as the MLIR type that it is.
     pub fn ty(self) -> Type<'c> {
         self.0.into()
     }
@@ -359,7 +359,11 @@ pub struct New<'c, 'o> {
 }
 
 impl<'c> New<'c, '_> {
-    /// Builds the operation. It must fit its definition: MLIR is built without assertions.
+    /// Builds the operation, which belongs to nobody yet. It must fit its definition: MLIR is built
+    /// without assertions.
+    ///
+    /// # Errors
+    /// melior refuses to build it.
     pub fn build(
         &self,
         name: &str,

@@ -24,7 +24,7 @@ pub enum Opt {
 }
 
 impl Opt {
-    /// Name in pipeline text.
+    /// Its name in pipeline text and in the help of `ipu-opt`.
     pub fn name(&self) -> &'static str {
         match self {
             Opt::Int(n, ..) | Opt::Bool(n, ..) | Opt::Str(n, ..) | Opt::Ints(n, ..) => n,
@@ -68,28 +68,32 @@ impl PassCx<'_> {
             as isize
     }
 
-    /// Value of an [`Opt::Int`].
+    /// The value of an [`Opt::Int`], a 64-bit integer. The pass must have declared it: any other name is a bug
+    /// and panics.
     pub fn int(&self, name: &str) -> i64 {
         let i = self.index(name, |o| matches!(o, Opt::Int(..)));
         // SAFETY: the pass is alive while it runs, and option `i` has this kind; same below.
         unsafe { ffi::ipuPassInt(self.pass, i) }
     }
 
-    /// Value of an [`Opt::Bool`].
+    /// The value of an [`Opt::Bool`], a switch. The pass must have declared it: any other name is a bug
+    /// and panics.
     pub fn bool(&self, name: &str) -> bool {
         let i = self.index(name, |o| matches!(o, Opt::Bool(..)));
         // SAFETY: see `int`.
         unsafe { ffi::ipuPassBool(self.pass, i) }
     }
 
-    /// Value of an [`Opt::Str`].
+    /// The value of an [`Opt::Str`], a text. The pass must have declared it: any other name is a bug
+    /// and panics.
     pub fn str(&self, name: &str) -> String {
         let i = self.index(name, |o| matches!(o, Opt::Str(..)));
         // SAFETY: see `int`.
         unsafe { ffi::to_string(ffi::ipuPassStr(self.pass, i)) }
     }
 
-    /// Value of an [`Opt::Ints`].
+    /// The value of an [`Opt::Ints`], a list of 64-bit integers. The pass must have declared it: any other name is a bug
+    /// and panics.
     pub fn ints(&self, name: &str) -> Vec<i64> {
         let i = self.index(name, |o| matches!(o, Opt::Ints(..)));
         let (mut data, mut length) = (std::ptr::null(), 0);

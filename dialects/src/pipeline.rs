@@ -21,6 +21,9 @@ pub fn did_you_mean<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) ->
 }
 
 /// Checks the names in a pipeline. Text that does not parse so far is left to MLIR.
+///
+/// # Errors
+/// The first unknown pass, anchor or option of one of our passes, with the nearest known name.
 pub fn check(text: &str) -> Result<(), String> {
     let passes = pass::list();
     let mut rest = text;
@@ -66,6 +69,9 @@ pub fn check(text: &str) -> Result<(), String> {
 }
 
 /// Checks `--name=options`, the flag of one of our passes; other arguments are left to MLIR.
+///
+/// # Errors
+/// The first unknown option, with the nearest known name.
 pub fn check_flag(argument: &str) -> Result<(), String> {
     let Some(rest) = argument.strip_prefix('-') else {
         return Ok(());

@@ -36,21 +36,18 @@ ipu.candidate @product estimated 7 {
 // CHECK-NEXT: tile.buffer @other : tensor<20x16xf16, {{.*}} order weights16 memory interleaved
 // Sums in f16 stay in the result, which must then be interleaved.
 // CHECK-NEXT: tile.buffer @linear : tensor<4x16xf16, {{.*}} order panels memory interleaved>> align 32 tail 56
-// CHECK-NEXT: tile.buffer @result0 : tensor<4x16xf16, {{.*}} order rows>> align 32
-// CHECK-NEXT: tile.buffer @result1 : tensor<4x16xf16, {{.*}} order rows>> align 32
 // CHECK-NEXT: tile.bind @arg0 to input 0
 // CHECK-NEXT: tile.bind @enc.fc.weight to parameter "enc.fc.weight" : tensor<20x16xf16>
 // CHECK-NEXT: tile.bind @b to parameter "b" : tensor<16xf16>
 // CHECK-NEXT: tile.bind @other to parameter "other" : tensor<20x16xf16>
-// CHECK-NEXT: tile.bind @result0 to output 0
-// CHECK-NEXT: tile.bind @result1 to output 1
+// Results leave where they are, in the order they have.
+// CHECK-NEXT: tile.bind @enc.fc to output 0
+// CHECK-NEXT: tile.bind @linear to output 1
 // CHECK-NEXT: tile.rearrange @move.arg0 from @arg0 to @arg0.panels
 // 2 rows are 0 for each of 6 workers and 2 more; 20 deep is 2 blocks of 16; a panel of 2 rows has
 // 64 bytes.
 // CHECK-NEXT: tile.compute @enc.fc.gemm "gemm_f32_bias_relu"(@arg0.panels, @enc.fc.weight, @b, @enc.fc.acc, @enc.fc) {0 to 1: [0, 2, 2, 1, 64, 64]}
 // CHECK-NEXT: tile.compute @linear.gemm "gemm_f16"(@arg0.panels, @other, @linear) {0 to 1: [0, 2, 2, 1, 64, 64]}
-// CHECK-NEXT: tile.rearrange @move.result0 from @enc.fc to @result0
-// CHECK-NEXT: tile.rearrange @move.result1 from @linear to @result1
 
 // Elementwise on 3 tiles of 2, 2 and 1 rows: each works on its whole shard, 2 rows of 16 columns,
 // 64 bytes, 8 atoms of 8 bytes: one for each worker and 2 more.
@@ -59,7 +56,9 @@ ipu.candidate @product estimated 7 {
 // CHECK-NEXT: tile.program @f on 3 tiles {
 // CHECK: tile.bind @scale to parameter "scale" : tensor<1x16xf16>
 // CHECK: tile.bind @constant to constant dense<2.000000e+00> : tensor<f16>
-// CHECK: tile.bind @result1 to output 1
+// CHECK: tile.bind @mul_1 to output 0
+// CHECK-NEXT: tile.bind @scale_1 to parameter "scale" : tensor<1x16xf16>
+// CHECK-NEXT: tile.bind @scale_1 to output 1
 // CHECK-NEXT: tile.compute @mul.step "mul_f16"(@arg0, @scale, @mul) {0 to 2: [1, 2]}
 // CHECK-NEXT: tile.compute @max.step "max_f16"(@constant, @mul, @max) {0 to 2: [1, 2]}
 // CHECK-NEXT: tile.compute @mul_1.step "mul_f16"(@max, @max, @mul_1) {0 to 2: [1, 2]}
@@ -74,5 +73,3 @@ ipu.candidate @elementwise {
     return %2, %s : tensor<5x16xf16, #third>, tensor<1x16xf16>
   }
 }
-// CHECK-NEXT: tile.rearrange @move.result0 from @mul_1 to @result0
-// CHECK-NEXT: tile.rearrange @move.result1 from @scale_1 to @result1

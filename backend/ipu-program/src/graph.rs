@@ -133,7 +133,7 @@ impl ReduceKind {
 pub struct Scalar(u32);
 
 impl Scalar {
-    /// Wraps a value.
+    /// Wraps a value, NaN and the sign of zero included.
     pub fn new(value: f32) -> Self {
         Scalar(value.to_bits())
     }
@@ -373,23 +373,24 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Adds a value.
+    /// Adds a value of a type, without a layout; it is nobody's result yet.
     pub fn add_value(&mut self, ty: TensorType) -> ValueId {
         self.values.push(Value { ty, layout: None });
         ValueId(self.values.len() as u32 - 1)
     }
 
-    /// The value behind an id.
+    /// The value behind an id of this graph; another graph's id panics or names another value.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.0 as usize]
     }
 
-    /// The type of a value.
+    /// The type of a value, as [`Graph::value`].
     pub fn ty(&self, id: ValueId) -> &TensorType {
         &self.value(id).ty
     }
 
-    /// Adds an operation and its result.
+    /// Adds an operation and its result of type `ty`, which is not checked ([`crate::infer`] does).
+    /// The operands must be values of this graph that stand before it.
     pub fn add_op(
         &mut self,
         kind: OpKind,

@@ -230,12 +230,12 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Position of a buffer argument.
+    /// Position of a buffer argument in the record; `None` when the kernel has none of this name.
     pub fn buffer(&self, name: &str) -> Option<usize> {
         self.buffers.iter().position(|b| b.name == name)
     }
 
-    /// Position of a word argument.
+    /// Position of a word argument among the words; `None` when the kernel has none of this name.
     pub fn word(&self, name: &str) -> Option<usize> {
         self.words.iter().position(|w| w == name)
     }
@@ -338,12 +338,14 @@ impl Kernels {
         })
     }
 
-    /// A kernel by name.
+    /// A kernel by its name in the registry.
     pub fn get(&self, name: &str) -> Option<&Kernel> {
         self.kernels.get(name)
     }
 
-    /// Cycles of a call by its law, from the call to the return; `words` in record order.
+    /// Tile cycles of a call by its law, from the issue of the call to that of the instruction
+    /// after it. `words` are in record order; of a table nothing is read, and a missing word counts
+    /// as 0. A kernel of another registry whose law is unknown costs 0.
     pub fn cycles(&self, kernel: &Kernel, words: &[u32]) -> u64 {
         self.laws.get(&kernel.law).map_or(0, |law| {
             law.cycles(&|name| {

@@ -43,7 +43,8 @@ impl Split {
         }
     }
 
-    /// `parts` parts of whole units of an axis without periods, `stride` tiles apart.
+    /// `parts` parts of whole units of an axis without periods, `stride` tiles apart. One part is
+    /// the whole axis, whatever the unit. More parts than units leave the last ones empty.
     pub fn even(extent: u32, parts: u32, unit: u32, stride: u32) -> Self {
         if parts <= 1 {
             return Split::whole(extent);
@@ -62,7 +63,8 @@ impl Split {
         }
     }
 
-    /// The range of part `p`, empty where there are fewer units than parts.
+    /// The elements of part `p` of an axis of `extent` elements, empty where there are fewer units
+    /// than parts.
     pub fn range(&self, p: u32, extent: u32) -> Range<u32> {
         let period = if self.period == 0 {
             extent.max(1)
@@ -175,7 +177,8 @@ pub struct Shard {
 }
 
 impl Layout {
-    /// The shards that exist for a matrix, in order of copy, row part, column part.
+    /// The shards of a matrix, in order of copy, row part, column part; empty parts have none. The
+    /// matrix is the tensor's ([`crate::types::TensorType::matrix`]), not padded.
     pub fn shards(&self, matrix: Matrix) -> Vec<Shard> {
         let mut shards = Vec::new();
         for copy in 0..self.copies {
@@ -201,7 +204,7 @@ impl Layout {
         shards
     }
 
-    /// How a shard of this layout is stored; the same for all tiles.
+    /// How the largest shard is stored, in elements of `element`: the memory that every tile keeps.
     pub fn storage(&self, element: ElementType) -> ShardStorage {
         ShardStorage {
             order: self.order,

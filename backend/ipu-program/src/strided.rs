@@ -35,7 +35,7 @@ fn row_major(shape: &[u32]) -> Vec<u64> {
 }
 
 impl Strided {
-    /// A tensor as it is.
+    /// A tensor of `shape` as it is: its own base, an axis for each of its axes.
     pub fn whole(shape: &[u32]) -> Self {
         Strided {
             offset: 0,

@@ -59,7 +59,7 @@ pub struct TensorType {
 }
 
 impl TensorType {
-    /// A tensor type.
+    /// The type of a tensor of `shape`, outermost axis first.
     pub fn new(shape: impl Into<Vec<u32>>, element: ElementType) -> Self {
         TensorType {
             shape: shape.into(),
@@ -67,12 +67,12 @@ impl TensorType {
         }
     }
 
-    /// Number of elements.
+    /// Number of elements, 1 for a scalar.
     pub fn elements(&self) -> u64 {
         self.shape.iter().map(|&d| u64::from(d)).product()
     }
 
-    /// Number of bytes, dense.
+    /// Bytes of the elements alone, without the padding of a layout.
     pub fn bytes(&self) -> u64 {
         self.elements() * u64::from(self.element.bytes())
     }

@@ -211,7 +211,7 @@ impl Walk {
         })
     }
 
-    /// Number of elements that move.
+    /// Number of destination elements that are written.
     pub fn elements(&self) -> u64 {
         self.axes.iter().map(|a| a.extent).product()
     }

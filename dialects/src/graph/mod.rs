@@ -15,7 +15,11 @@ use melior::Context;
 use melior::ir::attribute::DenseElementsAttribute;
 use melior::ir::{Attribute, Type};
 
-/// The type and layout of a tensor of IR.
+/// The type of a tensor of IR, and its encoding as a layout.
+///
+/// # Errors
+/// As text that goes on after the name of the value: not a ranked tensor, elements that are not
+/// f16, f32 or i32, a dynamic or empty axis, too many elements, another encoding.
 pub fn read_type(
     ty: Type<'_>,
 ) -> Result<(TensorType, Option<ipu_program::layout::Layout>), String> {
@@ -37,7 +41,8 @@ pub(crate) fn plain_type(tensor: Tensor<'_>) -> Result<TensorType, String> {
     Ok(TensorType::new(shape, element))
 }
 
-/// A tensor type of IR.
+/// A tensor type of IR, with `layout` as its encoding. The layout must cover the tensor: MLIR does
+/// not verify types that are built.
 pub fn tensor_type<'c>(
     context: &'c Context,
     ty: &TensorType,
@@ -48,7 +53,10 @@ pub fn tensor_type<'c>(
     Tensor::new(&shape, layout::element_type(context, ty.element), encoding).ty()
 }
 
-/// The values of an elements attribute: one for a splat, all otherwise.
+/// The values of an elements attribute as f32: one for a splat, all in row-major order otherwise.
+///
+/// # Errors
+/// The value was elided, or an integer is none that f32 holds exactly.
 pub fn read_values(value: Attribute<'_>, element: ElementType) -> Result<Vec<f32>, String> {
     let bytes = ir::elements_bytes(value)
         .ok_or("has a value that was elided when this text was printed")?;

@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 
 /// Reads a `func.func` of `nn` operations. Everything that cannot be read is reported, each
 /// thing at its own location. The graph of a repeat's body has no name.
+///
+/// # Errors
+/// Diagnostics were emitted: no body, operations of other dialects, types that are not ours.
 pub fn read(func: OperationRef<'_, '_>) -> Result<Graph, Failed> {
     let name = ir::string(func, "sym_name").unwrap_or_default();
     let Some(block) = ir::body(func) else {

@@ -23,6 +23,10 @@ impl Maker<'_> {
         range.start + number % (range.end - range.start)
     }
 
+    fn pick<T: Clone>(&mut self, all: &[T]) -> T {
+        all[self.number(0..all.len() as u32) as usize].clone()
+    }
+
     fn flag(&mut self) -> bool {
         self.number(0..2) == 1
     }
@@ -38,7 +42,7 @@ impl Maker<'_> {
     }
 
     fn element(&mut self) -> ElementType {
-        [ElementType::F16, ElementType::F32][self.number(0..2) as usize]
+        self.pick(&[ElementType::F16, ElementType::F32])
     }
 
     fn location(&mut self) -> String {
@@ -136,18 +140,18 @@ impl Maker<'_> {
                 self.inferred(kind, &[&shapes[0], &shapes[1]], e);
             }
             1 => {
-                let kind = BinaryKind::ALL[self.number(0..6) as usize];
+                let kind = self.pick(&BinaryKind::ALL);
                 let shape = self.shape(0);
                 let cut = self.number(0..shape.len() as u32 + 1) as usize;
                 self.inferred(OpKind::Binary(kind), &[&shape, &shape[cut..]], e);
             }
             2 => {
-                let kind = UnaryKind::ALL[self.number(0..7) as usize];
+                let kind = self.pick(&UnaryKind::ALL);
                 let shape = self.shape(0);
                 self.inferred(OpKind::Unary(kind), &[&shape], e);
             }
             3 => {
-                let activation = [Activation::None, Activation::Relu][self.number(0..2) as usize];
+                let activation = self.pick(&[Activation::None, Activation::Relu]);
                 let shapes: [&[u32]; 3] = [&[2, 3], &[3, 4], &[4]];
                 let count = self.number(2..4) as usize;
                 self.inferred(OpKind::Linear { activation }, &shapes[..count], e);
@@ -175,7 +179,7 @@ impl Maker<'_> {
                 if axes.is_empty() || self.flag() {
                     axes = vec![0];
                 }
-                let kind = ReduceKind::ALL[self.number(0..3) as usize];
+                let kind = self.pick(&ReduceKind::ALL);
                 let keep_dims = self.flag();
                 let kind = OpKind::Reduce {
                     kind,

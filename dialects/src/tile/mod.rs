@@ -70,6 +70,10 @@ fn symbol(op: OperationRef<'_, '_>) -> String {
 }
 
 /// Reads a `tile.program`. Everything that is wrong is reported, each thing at its own operation.
+///
+/// # Errors
+/// Diagnostics were emitted: numbers out of range, unknown buffers or kinds of steps, tables of
+/// another length than their step says.
 pub fn read(op: OperationRef<'_, '_>) -> Result<TileProgram, Failed> {
     let tiles = word(op, "tiles").map_err(|e| emit_error(op, e))?;
     let rows_area = rows_area(op).map_err(|e| emit_error(op, e))?;

@@ -1,10 +1,11 @@
 //! `ipu-select-operators`: model operators to implementations.
 //!
-//! [`normalize`] writes operators in terms of fewer ones. Then two stages. [`algebra`] finds the algebraic form in an e-graph; each operator there costs what
-//! its best plan costs. [`plans`] enumerates the plans of each operator; [`select`] fixes one for
-//! every operator, in program order, charging the exchange that brings its operands from where
-//! they are. Different objectives give different finalists; which one is best is decided after
-//! their exchanges have been scheduled, for estimates of exchange are unreliable.
+//! [`normalize`] writes operators in terms of fewer ones. [`algebra`] finds the cheapest equal ones
+//! in an e-graph; each operator there costs what its best plan costs. [`views`] says which values
+//! need no storage. [`plans`] enumerates the plans of each operator; [`select`] fixes one for every
+//! operator, in program order, charging the exchange that brings its operands from where they are.
+//! Different objectives give different finalists; which one is best is decided after their
+//! exchanges have been scheduled, for estimates of exchange are unreliable.
 
 pub mod algebra;
 mod choose;
@@ -82,7 +83,8 @@ fn operator_cost(machine: &Machine<'_>, kind: &OpKind, types: &[TensorType]) -> 
 /// Chooses operators and plans; `finalists` different choices at most, the first by cycles.
 ///
 /// # Errors
-/// Operators that no kernel implements, all of them with their locations.
+/// Operators that no kernel implements or that fit no tile, all of them with their locations; or a
+/// rule of the algebra that is wrong.
 pub fn select(
     graph: &Graph,
     machine: &Machine<'_>,

@@ -4,13 +4,14 @@
 //! `[groups, n, columns]` to `[groups, columns]`; attention has one head and operands of rank 3;
 //! a matrix product transposes its right operand only, and operands that the program computes have
 //! equal batch axes; elementwise operands that the program computes have the shape of the result;
-//! a linear operator has a weight and a bias that the host knows; a convolution whose patches do not overlap is a linear operator. The new operators only give
-//! elements another shape or order and carry the location of the one that they serve.
+//! a linear operator has a weight and a bias that the host knows; a convolution whose patches do not
+//! overlap is a linear operator. The new operators carry the location of the one that they serve.
 
 use ipu_program::graph::{Activation, BinaryKind, Graph, Op, OpKind, ReduceKind, ValueId};
 use ipu_program::types::TensorType;
 
-/// The graph in normal form; operators without one are kept for the refusal.
+/// The graph in normal form; operators without one are kept for the refusal. Inputs, outputs and
+/// their types stay; the graph must be one that [`ipu_program::infer`] accepts.
 pub fn normalize(graph: &Graph) -> Graph {
     let mut n = Normalizer {
         source: graph,

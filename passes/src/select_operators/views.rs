@@ -37,7 +37,7 @@ pub fn is_view(kind: &OpKind) -> bool {
 }
 
 impl Views {
-    /// Finds the views of a graph.
+    /// The views of a graph, whose operators stand in an order in which operands precede uses.
     pub fn of(graph: &Graph) -> Self {
         let mut views = Views::default();
         for op in graph.ops.iter().filter(|op| is_view(&op.kind)) {

@@ -123,17 +123,17 @@ impl HostArray {
         }
     }
 
-    /// Type.
+    /// Shape and element type.
     pub fn ty(&self) -> &TensorType {
         &self.ty
     }
 
-    /// Extents.
+    /// The extents, outermost first; none for a scalar.
     pub fn shape(&self) -> &[u32] {
         &self.ty.shape
     }
 
-    /// Values, row-major.
+    /// All values in row-major order, each one that the element type holds.
     pub fn values(&self) -> &[f32] {
         &self.values
     }

@@ -151,11 +151,7 @@ impl Call<'_> {
         offset: u64,
         bytes: u64,
     ) -> Result<Vec<f32>, TileError> {
-        let data = self.read(memory, name, offset, bytes)?;
-        Ok(data
-            .chunks_exact(HALF as usize)
-            .map(|e| load(e, ElementType::F16))
-            .collect())
+        self.values(memory, name, offset, bytes, ElementType::F16)
     }
 
     fn floats(
@@ -165,11 +161,20 @@ impl Call<'_> {
         offset: u64,
         bytes: u64,
     ) -> Result<Vec<f32>, TileError> {
+        self.values(memory, name, offset, bytes, ElementType::F32)
+    }
+
+    fn values(
+        &self,
+        memory: &Memory<'_>,
+        name: &str,
+        offset: u64,
+        bytes: u64,
+        element: ElementType,
+    ) -> Result<Vec<f32>, TileError> {
         let data = self.read(memory, name, offset, bytes)?;
-        Ok(data
-            .chunks_exact(FLOAT as usize)
-            .map(|e| load(e, ElementType::F32))
-            .collect())
+        let each = data.chunks_exact(element.bytes() as usize);
+        Ok(each.map(|e| load(e, element)).collect())
     }
 
     fn write_halves(

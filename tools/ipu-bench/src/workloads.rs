@@ -204,6 +204,7 @@ fn measure(
     device.load(Program {
         package: Some(package),
         graph: None,
+        tiles: None,
     })?;
     device.initialize(&parameters)?;
     let (outputs, report) = device.run(&inputs)?;

@@ -1,6 +1,7 @@
 //! The result file.
 
 use ipu_runtime::compare::Comparison;
+use ipu_runtime::levels::{Difference, Operator, Report};
 use ipu_runtime::{Device, RunReport};
 use serde::Serialize;
 
@@ -51,6 +52,12 @@ pub struct ResultFile {
     /// All comparisons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Compared>,
+    /// Values of the tile program against the model in f32, in the order of steps.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    operators: Vec<Operator>,
+    /// The first step whose bytes differ between the chip and the tile program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    difference: Option<Difference>,
 }
 
 /// One comparison.
@@ -90,7 +97,15 @@ impl ResultFile {
             relative_l2: None,
             max_abs: None,
             comparisons: Vec::new(),
+            operators: Vec::new(),
+            difference: None,
         }
+    }
+
+    /// Adds what was found between levels.
+    pub fn levels(&mut self, report: Report) {
+        self.operators = report.operators;
+        self.difference = report.difference;
     }
 
     /// Adds a comparison; the first one gives the figures at the top level.

@@ -1,8 +1,7 @@
 //! Row-wise, column-wise and elementwise kernels. The order of operations is that of the sources
 //! in `device/`: a lane is an element of a vector instruction, and lanes are added last.
 
-use super::{ATOM, BLOCK, Call, HALF};
-use crate::host::load;
+use super::{ATOM, BLOCK, Call, FLOAT, HALF};
 use crate::kernels::arith::{Factor, accumulated, half_exp2, half_max, half_of, single_rsqrt};
 use crate::numerics::max;
 use crate::tile::{Memory, TileError};
@@ -10,8 +9,6 @@ use ipu_program::kernels::Reduction;
 use ipu_program::layout::PANEL;
 use ipu_program::types::ElementType;
 
-/// Bytes of an f32.
-const SINGLE: u64 = 4;
 /// Elements of an f16 atom.
 const LANES: usize = 4;
 
@@ -80,7 +77,7 @@ impl Call<'_> {
         input: &str,
         f: impl Fn(f32) -> f32,
     ) -> Result<(), TileError> {
-        let x = self.singles(memory, input, 0, self.total("atoms")? * ATOM)?;
+        let x = self.floats(memory, input, 0, self.total("atoms")? * ATOM)?;
         self.write_singles(memory, "out", 0, x.into_iter().map(f))
     }
 
@@ -90,8 +87,8 @@ impl Call<'_> {
         f: fn(f32, f32) -> f32,
     ) -> Result<(), TileError> {
         let bytes = self.total("atoms")? * ATOM;
-        let a = self.singles(memory, "a", 0, bytes)?;
-        let b = self.singles(memory, "b", 0, bytes)?;
+        let a = self.floats(memory, "a", 0, bytes)?;
+        let b = self.floats(memory, "b", 0, bytes)?;
         let out = a.into_iter().zip(b).map(|(a, b)| f(a, b));
         self.write_singles(memory, "out", 0, out)
     }
@@ -100,7 +97,7 @@ impl Call<'_> {
         let elements = self.total("atoms")? * LANES as u64;
         match to {
             ElementType::F16 => {
-                let x = self.singles(memory, "x", 0, elements * SINGLE)?;
+                let x = self.floats(memory, "x", 0, elements * FLOAT)?;
                 self.write_halves(memory, "out", 0, x.into_iter().map(half_of))
             }
             _ => {
@@ -348,20 +345,6 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn singles(
-        &self,
-        memory: &Memory<'_>,
-        name: &str,
-        offset: u64,
-        bytes: u64,
-    ) -> Result<Vec<f32>, TileError> {
-        let data = self.read(memory, name, offset, bytes)?;
-        Ok(data
-            .chunks_exact(SINGLE as usize)
-            .map(|e| load(e, ElementType::F32))
-            .collect())
-    }
-
     /// Writes f32 results; a NaN is the one that instructions give.
     fn write_singles(
         &self,
@@ -370,11 +353,8 @@ impl Call<'_> {
         offset: u64,
         values: impl Iterator<Item = f32>,
     ) -> Result<(), TileError> {
-        let bytes: Vec<u8> = values
-            .map(|v| if v.is_nan() { f32::NAN } else { v })
-            .flat_map(f32::to_le_bytes)
-            .collect();
-        memory.write(self.step, self.buffer(name)?, self.tile, offset, &bytes)
+        let values = values.map(|v| if v.is_nan() { f32::NAN } else { v });
+        self.write_values(memory, name, offset, values, ElementType::F32)
     }
 }
 

@@ -177,7 +177,7 @@ fn a_program_runs_repeatedly() {
     device
         .load(Program {
             package: Some(&package),
-            graph: None,
+            ..Program::default()
         })
         .unwrap();
     assert_eq!(
@@ -218,7 +218,7 @@ fn errors_name_the_subject() {
     let package = package();
     let program = Program {
         package: Some(&package),
-        graph: None,
+        ..Program::default()
     };
     let x = host(&[4, 3], &[0.0]);
     let mut d = device(10_000);
@@ -281,7 +281,7 @@ fn the_simulator_meets_the_host() {
     device
         .load(Program {
             package: Some(&package),
-            graph: None,
+            ..Program::default()
         })
         .unwrap();
     device.initialize(&parameters()).unwrap();
