@@ -2,6 +2,7 @@
 
 use super::{Candidate, Machine, Words, blocks, bytes, copied, far, grid};
 use ipu_program::graph::{BinaryKind, OpKind, ReduceKind, UnaryKind};
+use ipu_program::kernels::Kernels;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
 use ipu_program::plan::Family;
 use ipu_program::types::{ElementType, Matrix};
@@ -54,19 +55,28 @@ pub fn flat_words(storage: &ShardStorage, narrowest: ElementType) -> Words {
 /// The word arguments of a row-wise kernel on `rows` rows.
 pub fn row_words(rows: u32, columns: u32, x: &ShardStorage, out: &ShardStorage) -> Words {
     Words::rows(rows)
-        .with([("columns", columns)])
+        .with([("rows", rows), ("columns", columns)])
         .strides(["x_row", "x_panel"], x)
         .strides(["out_row", "out_panel"], out)
 }
 
-/// The kernel of a row-wise operator.
-pub fn row_kernel(kind: &OpKind) -> Option<&'static str> {
-    Some(match kind {
-        OpKind::Softmax { .. } => "softmax_f16",
-        OpKind::LayerNorm { .. } => "layer_norm_f16",
-        OpKind::RmsNorm { .. } => "rms_norm_f16",
+/// The fastest kernel of a row-wise operator for `words`, those of the tile with the most rows,
+/// and its cycles: a worker takes rows of its own, or with few rows all workers share each.
+pub fn row_kernel(kernels: &Kernels, kind: &OpKind, words: &Words) -> Option<(&'static str, u64)> {
+    let names: &[&'static str] = match kind {
+        OpKind::Softmax { .. } => &["softmax_f16"],
+        OpKind::LayerNorm { .. } => &["layer_norm_f16", "layer_norm_split_f16"],
+        OpKind::RmsNorm { .. } => &["rms_norm_f16", "rms_norm_split_f16"],
         _ => return None,
-    })
+    };
+    names
+        .iter()
+        .filter_map(|&name| {
+            let kernel = kernels.get(name)?;
+            let words = words.of(&kernel.words).ok()?;
+            Some((name, kernels.cycles(kernel, &words)))
+        })
+        .min_by_key(|found| found.1)
 }
 
 /// The scalars of a row-wise operator on rows of `columns` columns.
@@ -170,9 +180,6 @@ pub fn rowwise(
     units: &[u32],
     at: Option<&Layout>,
 ) -> Vec<Candidate> {
-    let Some(kernel) = row_kernel(kind) else {
-        return Vec::new();
-    };
     let f16 = ElementType::F16;
     let mut layouts = row_layouts(machine, matrix, units, ElementOrder::Panels);
     layouts.extend(
@@ -188,7 +195,7 @@ pub fn rowwise(
             let storage = layout.storage(f16);
             let words = row_words(layout.rows.block, matrix.columns, &storage, &storage)
                 .with(row_scalars(kind, matrix.columns));
-            let cycles = machine.cycles(kernel, &words)?;
+            let (_, cycles) = row_kernel(machine.kernels, kind, &words)?;
             let vector = vector(&layout, matrix.columns);
             let mut operands = vec![layout.clone()];
             operands.extend(vec![vector.clone(); vectors]);
