@@ -27,11 +27,10 @@
 //
 // Errors, NaN and infinities: as in rowwise.S.
 //
-// Slots of a worker with n halves, in the three launches, and with the launches themselves the
-// cycles of a call (rows > 0), which are 78 n a row for layer norm and 48 n for RMS norm:
-//   layer norm  42 + 2 n, 22 + 3 n, 27 + 8 n; a row after the first 20 + 2 n in the first launch
-//   RMS norm    46 + 2 n, 20 + 6 n; a row after the first 24 + 2 n in the first launch
-// Rows follow each other: from four rows of 144 columns on, six workers with a row each are faster.
+// Slots of a worker with n halves in each launch of a row:
+//   layer norm  42 + 2 n, 22 + 3 n, 27 + 8 n; a row after the first 19 + 2 n in the first launch
+//   RMS norm    46 + 2 n, 22 + 6 n; a row after the first 23 + 2 n in the first launch
+// Rows follow each other: from three rows of 144 columns on, workers with a row each are faster.
 
 	.set WSR, 1
 	.set FP_CLR, 1
