@@ -47,21 +47,29 @@ impl Builder<'_> {
         let shards = layout.shards(ty.matrix());
         let tiles: Vec<_> = shards.iter().map(|s| (s.tile, words.clone())).collect();
         self.compute(op, &step, &kernel, &named, tiles)?;
-        let columns = ty.matrix().columns;
-        let storage = layout.storage(ty.element);
-        if spoils_padding(&op.kind) && !columns.is_multiple_of(PANEL) {
-            let ends: Vec<_> = shards
-                .iter()
-                .filter(|s| !(s.columns.len() as u32).is_multiple_of(PANEL))
-                .map(|s| {
-                    let (rows, columns) = (s.rows.len() as u32, s.columns.len() as u32);
-                    (s.tile, clear_words(rows, columns, &storage))
-                })
-                .collect();
-            let step = format!("{}.padding", self.program.buffer(out).name);
-            self.compute(op, &step, CLEAR_KERNEL, &[("out", Some(out))], ends)?;
+        if spoils_padding(&op.kind, ty.element) {
+            self.clear_padding(op, out)?;
         }
         Ok(())
+    }
+
+    /// Clears the columns of an f16 buffer that pad its last panel.
+    pub fn clear_padding(&mut self, op: &Op, out: BufferId) -> Result<(), TileError> {
+        let buffer = self.program.buffer(out);
+        let storage = buffer.layout.storage(buffer.ty.element);
+        let ends: Vec<_> = buffer
+            .layout
+            .shards(buffer.ty.matrix())
+            .iter()
+            .map(|s| (s.tile, s.rows.len() as u32, s.columns.len() as u32))
+            .filter(|(_, _, columns)| !columns.is_multiple_of(PANEL))
+            .map(|(tile, rows, columns)| (tile, clear_words(rows, columns, &storage)))
+            .collect();
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let step = format!("{}.padding", buffer.name);
+        self.compute(op, &step, CLEAR_KERNEL, &[("out", Some(out))], ends)
     }
 
     /// An operator on whole rows, with vectors as further operands.

@@ -1,5 +1,6 @@
 //! Products of what the program computes, matrix by matrix of a batch, and attention.
 
+use super::local::{CLEAR_KERNEL, clear_words};
 use super::{Candidate, Machine, Words, blocks, bytes, copied, grid, partials};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
 use ipu_program::plan::Family;
@@ -379,6 +380,9 @@ pub fn product(
                 let words = transpose_words(batches, k, columns, &storage(&b), &storage(&turned));
                 cycles = cycles.and_then(|c| Some(c + machine.cycles(TRANSPOSE_KERNEL, &words)?));
                 list.push((&turned, f16));
+            } else if !n.is_multiple_of(PANEL) {
+                let words = clear_words(result.rows.block, n, &storage(&result));
+                cycles = cycles.and_then(|c| Some(c + machine.cycles(CLEAR_KERNEL, &words)?));
             }
             let Some(compute_cycles) = cycles else {
                 continue;

@@ -27,14 +27,17 @@ pub fn elementwise_kernel(kind: &OpKind, element: ElementType) -> Option<String>
     })
 }
 
-/// Whether an elementwise operator gives something else than 0 where its operands are 0, so that
-/// padding has to be cleared again.
-pub fn spoils_padding(kind: &OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Binary(BinaryKind::Div)
-            | OpKind::Unary(UnaryKind::Sigmoid | UnaryKind::Exp | UnaryKind::Rsqrt)
-    )
+/// Whether an elementwise operator leaves something else than 0 in the padding of an f16 result, so
+/// that it has to be cleared: it gives something else where its operands are 0, or it reads f32,
+/// whose padding nobody clears because products do not take it.
+pub fn spoils_padding(kind: &OpKind, written: ElementType) -> bool {
+    written == ElementType::F16
+        && matches!(
+            kind,
+            OpKind::Binary(BinaryKind::Div)
+                | OpKind::Unary(UnaryKind::Sigmoid | UnaryKind::Exp | UnaryKind::Rsqrt)
+                | OpKind::Cast
+        )
 }
 
 /// The word arguments that clear the padding of a shard with `columns` columns.
@@ -111,7 +114,7 @@ pub fn elementwise(
     };
     let words = flat_words(&layout.storage(narrowest), narrowest);
     let mut cycles = machine.cycles(&elementwise_kernel(kind, read)?, &words)?;
-    if spoils_padding(kind) && !columns.is_multiple_of(PANEL) {
+    if spoils_padding(kind, written) && !columns.is_multiple_of(PANEL) {
         let words = clear_words(layout.rows.block, columns, &layout.storage(written));
         cycles += machine.cycles(CLEAR_KERNEL, &words)?;
     }
