@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Keeps the documentation true.
 
-  docs.py run [--write] [PAGE...]   runs the commands of README.md, CONTRIBUTING.md and docs/
+  docs.py run [--write] [PAGE...]   runs the commands of README.md, CONTRIBUTING.md, docs/ and
+                                    examples/
   docs.py reference [--write]       compares docs/reference with what the tools say
   docs.py apply PAGE...             makes the changes to the source that pages show
 
-With --write, differences are written into the pages instead of being reported.
+With --write, differences are written into the pages instead of being reported; lines that match
+stay as they are, with their wildcards and times.
 
 In a page, a ```sh block is a script that must succeed. In a ```console block, `$ ` starts a command,
 which goes on after a backslash and on lines with `> `; what follows is its output: a line `...` stands for any lines, `...` within a line for any text,
@@ -81,6 +83,44 @@ def matches(want: list[str], got: list[str]) -> bool:
         else:
             pattern += ".*".join(re.escape(part) for part in normal(line).split("...")) + r"\n"
     return re.fullmatch(pattern, "".join(normal(line) + "\n" for line in got)) is not None
+
+
+def merge(want: list[str], got: list[str]) -> list[str]:
+    """The output as a page shows it: what matches stays, the rest is what was found.
+
+    >>> merge(["build ...", "...", "cycles: 7", "run  0.1 s", "end"],
+    ...       ["build 3 s", "select  0.2 s", "cycles: 8", "run  0.3 s", "extra", "end"])
+    ['build ...', '...', 'cycles: 8', 'run  0.1 s', 'extra', 'end']
+
+    A wildcard does not swallow lines that only changed:
+
+    >>> merge(["a: 1", "...", "b: 1"], ["a: 2", "x", "y", "b: 2"])
+    ['a: 2', '...', 'b: 2']
+    """
+    # Cheapest edit from the end on: a line replaced or new costs 1, a line gone 2. Each entry is the
+    # cost, and the line to show with the entry that follows it.
+    best: dict[tuple[int, int], tuple[int, str | None, tuple[int, int]]] = {}
+    for i in range(len(want), -1, -1):
+        for j in range(len(got), -1, -1):
+            after = lambda cost, line, i, j: (best[i, j][0] + cost, line, (i, j))
+            ways = []
+            if i < len(want) and want[i].strip() == "...":
+                ways.append(after(0, want[i], i + 1, j))
+                if j < len(got):
+                    ways.append(after(0, None, i, j + 1))
+            elif i < len(want) and j < len(got):
+                same = matches([want[i]], [got[j]])
+                ways.append(after(0 if same else 1, want[i] if same else got[j], i + 1, j + 1))
+            if i < len(want):
+                ways.append(after(2, None, i + 1, j))
+            if j < len(got):
+                ways.append(after(1, got[j], i, j + 1))
+            best[i, j] = min(ways, key=lambda way: way[0]) if ways else (0, None, (i, j))
+    shown, at = [], (0, 0)
+    while at != (len(want), len(got)):
+        _, line, at = best[at]
+        shown += [] if line is None else [line]
+    return shown
 
 
 # Blocks of changes
@@ -204,7 +244,11 @@ def run_page(page: Path, path: str, write: bool) -> tuple[int, int, int]:
                 out += block[done:start]
                 done = start + len(want)
                 same = matches(want, got)
-                out += got if write and not same and status == 0 else want
+                new = merge(want, got) if write and not same and status == 0 else want
+                for line in want:
+                    if "..." in line and line not in new:
+                        print(f"{name}:{first + start}: a wildcard is gone: {line}")
+                out += new
                 if status or not (same or write):
                     failures += 1
                     print(f"{name}:{first + start}: `{command}` ends with status {status}; expected and found:")
@@ -220,6 +264,7 @@ def run_pages(pages: list[str], write: bool) -> bool:
     path = f"{tools()}:{os.environ['PATH']}"
     chosen = [Path(p).resolve() for p in pages] or [
         ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted((ROOT / "examples").rglob("*.md")),
     ]
     commands = excepted = failures = 0
     for page in chosen:

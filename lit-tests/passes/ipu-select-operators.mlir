@@ -16,7 +16,7 @@
 // 8 rows of 32 deep and 32 wide on 4 tiles: 2 groups of 16 columns, so 1 or 2 parts of columns, and
 // 1 to 4 (1 to 2) parts of rows.
 // CHECK: ipu.candidate @c0 estimated {{[0-9]+}} because ["fewest cycles of compute and exchange", "e-graph of {{[0-9]+}} nodes in {{[0-9]+}} classes, saturated after {{[0-9]+}} iterations"] {
-// CHECK-NEXT: func.func @main(%[[X:.*]]: tensor<8x32xf16, #ipu.layout<{{.*}} order rows>>) -> tensor<8x32xf16, #ipu.layout<{{.*}} order panels>> {
+// CHECK-NEXT: func.func @main(%[[X:.*]]: tensor<8x32xf16, #ipu.layout<{{.*}} order panels>>) -> tensor<8x32xf16, #ipu.layout<{{.*}} order panels>> {
 // CHECK-NEXT: %[[W:.*]] = nn.parameter "fc.weight" : tensor<32x32xf16>
 // CHECK-NEXT: %[[B:.*]] = nn.parameter "fc.bias" : tensor<32xf16>
 // CHECK-NEXT: nn.linear %[[X]], %[[W]] bias %[[B]] activation relu {plan = #ipu.plan<gemm grid

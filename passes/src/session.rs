@@ -3,10 +3,12 @@
 use ipu_dialects::context::{context, parse_guarded, run_pipeline};
 use ipu_dialects::diag::{Diagnostic, capture};
 use ipu_dialects::{graph, ipu, ir, tile};
-use ipu_program::graph::Graph;
-use ipu_program::tile::TileProgram;
+use ipu_program::graph::{Graph, ValueId};
+use ipu_program::kernels::Kernels;
+use ipu_program::tile::{BufferId, TileProgram};
 use melior::Context;
 use melior::ir::Module;
+use std::collections::BTreeMap;
 
 /// Elements of a table that a dump shows before it is elided.
 const ELIDE_LARGER: usize = 16;
@@ -67,6 +69,42 @@ pub enum Candidate {
     Tiles(TileProgram),
 }
 
+/// The two forms of a candidate, and which value is where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lowered {
+    /// Operators with their plans.
+    pub selected: Graph,
+    /// What became of them.
+    pub tiles: TileProgram,
+    /// Buffers of `tiles` that hold a value of `selected`, as a whole or a part.
+    pub values: Vec<(BufferId, ValueId)>,
+}
+
+impl Lowered {
+    /// Finds the values of a graph in the tile program that came of it, at whatever stage.
+    ///
+    /// # Errors
+    /// The graph has no plans.
+    pub fn new(selected: Graph, tiles: TileProgram) -> Result<Self, CompileError> {
+        let held = crate::tile::values(&selected, Kernels::builtin())
+            .map_err(|e| CompileError::plain(format!("{}: error: {e}", e.location)))?;
+        let ids: BTreeMap<&str, BufferId> = tiles
+            .buffers
+            .iter()
+            .zip(0..)
+            .map(|(b, i)| (b.name.as_str(), BufferId(i)))
+            .collect();
+        let known = held.iter();
+        let values = known.filter_map(|(name, v)| Some((*ids.get(name.as_str())?, *v)));
+        let values = values.collect();
+        Ok(Lowered {
+            values,
+            selected,
+            tiles,
+        })
+    }
+}
+
 /// A model on its way to a package.
 pub struct Compilation<'c> {
     context: &'c Context,
@@ -111,18 +149,24 @@ impl Compilation<'_> {
             .map_err(CompileError)
     }
 
-    /// The candidates at the present stage, for interpreters; none before operators are selected.
+    /// The candidates at the present stage by name, for interpreters; none before operators are
+    /// selected.
     ///
     /// # Errors
     /// Located diagnostics of what cannot be read.
-    pub fn candidates(&self) -> Result<Vec<Candidate>, CompileError> {
+    pub fn candidates(&self) -> Result<Vec<(String, Candidate)>, CompileError> {
         let (found, errors) = capture(self.context, || {
             ir::block_ops(self.module.body())
                 .filter(|op| ir::name(*op) == "ipu.candidate")
-                .flat_map(ir::body_ops)
-                .filter_map(|op| match ir::name(op).as_str() {
-                    "func.func" => Some(graph::read(op).map(Candidate::Graph)),
-                    "tile.program" => Some(tile::read(op).map(Candidate::Tiles)),
+                .flat_map(|candidate| {
+                    let name = ir::string(candidate, "sym_name")
+                        .unwrap_or_default()
+                        .to_owned();
+                    ir::body_ops(candidate).map(move |op| (name.clone(), op))
+                })
+                .filter_map(|(name, op)| match ir::name(op).as_str() {
+                    "func.func" => Some(graph::read(op).map(|g| (name, Candidate::Graph(g)))),
+                    "tile.program" => Some(tile::read(op).map(|t| (name, Candidate::Tiles(t)))),
                     _ => None,
                 })
                 .collect::<Result<Vec<_>, _>>()

@@ -22,6 +22,7 @@ pub use container::{FORMAT_VERSION, Header, Section};
 pub use error::PackageError;
 pub use places::StepPlaces;
 
+use crate::memory::PeakMemory;
 use ipu_program::layout::Layout;
 use ipu_program::tile::{self, TileProgram};
 use ipu_program::types::TensorType;
@@ -71,6 +72,8 @@ pub struct Metadata {
     pub estimated_cycles: u64,
     /// Cycles of a run by exchange rows and kernel laws.
     pub scheduled_cycles: u64,
+    /// How full the fullest tile is.
+    pub peak_memory: PeakMemory,
 }
 
 /// What the host does while the program waits at an external sync.

@@ -58,6 +58,14 @@ impl Buffer {
         self.layout.storage(self.ty.element).bytes()
     }
 
+    /// Bytes that placement keeps on each tile: with the tail, in whole pairs of words.
+    pub fn reserved(&self) -> u32 {
+        self.bytes()
+            .saturating_add(self.tail)
+            .checked_next_multiple_of(8)
+            .unwrap_or(u32::MAX)
+    }
+
     /// Memory class that the layout demands.
     pub fn class(&self) -> MemoryClass {
         self.layout.memory

@@ -10,3 +10,5 @@ assert r["compute_cycles"] + r["exchange_cycles"] + r["sync_cycles"] == r["total
 assert r["total_cycles_at_600"] == r["total_cycles"] + 450 * r["phases"], r
 assert abs(r["scheduled_cycles"] - r["total_cycles"]) <= max(40, 0.03 * r["total_cycles"]), r
 assert r["device"] == "sim" and r["function"] == "main", r
+# The 64 rows of weights are on some tile, and code and buffers fit.
+assert 64 * 2 <= r["peak_memory_bytes"] <= 624 * 1024 and r["peak_memory_tile"] in range(8), r

@@ -375,6 +375,7 @@ fn the_chip_moves_the_same() {
         let code = Program {
             package: Some(&package),
             graph: None,
+            tiles: None,
         };
         device.load(code).unwrap();
         device.initialize(&Parameters::new()).unwrap();

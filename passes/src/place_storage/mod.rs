@@ -144,11 +144,7 @@ pub fn place_storage(
         .enumerate()
         .map(|(i, b)| Item {
             id: BufferId(i as u32),
-            bytes: b
-                .bytes()
-                .saturating_add(b.tail)
-                .checked_next_multiple_of(8)
-                .unwrap_or(u32::MAX),
+            bytes: b.reserved(),
             align: b.align.max(8),
             class: b.class(),
             tiles: b

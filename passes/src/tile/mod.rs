@@ -45,6 +45,35 @@ struct Builder<'a> {
 /// # Errors
 /// An operation has no plan, or one that does not suit it.
 pub fn tile(graph: &Graph, kernels: &Kernels) -> Result<TileProgram, TileError> {
+    Ok(build(graph, kernels)?.program)
+}
+
+/// The names of the buffers that hold a value of the graph in the program that [`tile`] makes of
+/// it, as a whole or a part, with the value. Later passes keep names and what they stand for.
+///
+/// # Errors
+/// As [`tile`].
+pub fn values(graph: &Graph, kernels: &Kernels) -> Result<Vec<(String, ValueId)>, TileError> {
+    let b = build(graph, kernels)?;
+    let outputs = b.program.bindings.iter().filter_map(|binding| {
+        let Source::Output(i) = binding.source else {
+            return None;
+        };
+        let v = *graph.outputs.get(i as usize)?;
+        // A result may be where it was computed.
+        let known = b
+            .buffers
+            .get(&v)
+            .is_some_and(|ids| ids.contains(&binding.buffer));
+        (!known).then_some((binding.buffer, v))
+    });
+    let held = b.buffers.iter();
+    let held = held.flat_map(|(&v, ids)| ids.iter().map(move |&id| (id, v)));
+    let name = |(id, v)| (b.program.buffer(id).name.clone(), v);
+    Ok(held.chain(outputs).map(name).collect())
+}
+
+fn build<'a>(graph: &'a Graph, kernels: &'a Kernels) -> Result<Builder<'a>, TileError> {
     let planned = graph
         .ops
         .iter()
@@ -119,7 +148,7 @@ pub fn tile(graph: &Graph, kernels: &Kernels) -> Result<TileProgram, TileError> 
     for (i, &output) in graph.outputs.iter().enumerate() {
         b.output(i as u32, output)?;
     }
-    Ok(b.program)
+    Ok(b)
 }
 
 fn error(op: &Op, why: impl Into<String>) -> TileError {

@@ -7,6 +7,7 @@
 
 use crate::host::{HostArray, HostError, Parameters, pack, unpack};
 use crate::kernels::Call;
+use half::f16;
 use ipu_program::kernels::Kernels;
 use ipu_program::tile::{Buffer, BufferId, Compute, Copy, Source, Step, TileProgram, View};
 use ipu_program::view::{ViewError, Walk};
@@ -169,12 +170,32 @@ pub enum Fill {
     Zeros,
     /// NaN in every element: a result that depends on it shows.
     Poison,
+    /// This byte, also behind the end of buffers where kernels may read: results that differ from
+    /// those of another byte depend on memory that nothing wrote.
+    Byte(u8),
+}
+
+/// Bytes that were written on one tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Written {
+    /// Logical tile.
+    pub tile: u32,
+    /// Buffer.
+    pub buffer: BufferId,
+    /// First byte in the buffer.
+    pub offset: u32,
+    /// One past the last byte.
+    pub end: u32,
 }
 
 /// The buffers of all tiles.
 pub(crate) struct Memory<'a> {
     buffers: &'a [Buffer],
     parts: Vec<BTreeMap<u32, Vec<u8>>>,
+    /// The f16 that kernels find behind the end of a buffer; unless the fill says otherwise, NaN.
+    pub beyond: f32,
+    /// What was written since somebody asked, if anybody does.
+    written: Option<Vec<Written>>,
 }
 
 impl<'a> Memory<'a> {
@@ -182,6 +203,7 @@ impl<'a> Memory<'a> {
         let byte = match fill {
             Fill::Zeros => 0,
             Fill::Poison => 0xff,
+            Fill::Byte(byte) => byte,
         };
         let parts = buffers
             .iter()
@@ -194,7 +216,15 @@ impl<'a> Memory<'a> {
                     .collect()
             })
             .collect();
-        Memory { buffers, parts }
+        Memory {
+            buffers,
+            parts,
+            beyond: match fill {
+                Fill::Zeros | Fill::Poison => f32::NAN,
+                Fill::Byte(byte) => f16::from_le_bytes([byte; 2]).to_f32(),
+            },
+            written: None,
+        }
     }
 
     fn describe(&self, step: &str, id: BufferId) -> Result<&'a Buffer, TileError> {
@@ -243,6 +273,20 @@ impl<'a> Memory<'a> {
             .and_then(|at| part.get_mut(at..at.checked_add(data.len())?))
             .ok_or_else(|| out_of_range(step, buffer, tile, offset, data.len() as u64, size))?;
         place.copy_from_slice(data);
+        if let Some(written) = &mut self.written {
+            let (offset, end) = (offset as u32, offset as u32 + data.len() as u32);
+            match written.last_mut() {
+                Some(last) if (last.tile, last.buffer, last.end) == (tile, id, offset) => {
+                    last.end = end;
+                }
+                _ => written.push(Written {
+                    tile,
+                    buffer: id,
+                    offset,
+                    end,
+                }),
+            }
+        }
         Ok(())
     }
 
@@ -338,6 +382,30 @@ impl<'a> Interpreter<'a> {
             memory: Memory::new(&program.buffers, fill),
             initialized: false,
         }
+    }
+
+    /// Notes from now on what is written, for [`Interpreter::take_written`].
+    pub fn note_writes(&mut self) {
+        self.memory.written.get_or_insert_default();
+    }
+
+    /// What was written since the last call, sorted, without empty, touching or overlapping pieces.
+    pub fn take_written(&mut self) -> Vec<Written> {
+        let Some(written) = &mut self.memory.written else {
+            return Vec::new();
+        };
+        let mut written = std::mem::take(written);
+        written.retain(|w| w.offset < w.end);
+        written.sort_unstable();
+        written.dedup_by(|next, last| {
+            let joins =
+                (next.tile, next.buffer) == (last.tile, last.buffer) && next.offset <= last.end;
+            if joins {
+                last.end = last.end.max(next.end);
+            }
+            joins
+        });
+        written
     }
 
     /// Writes parameters and constants.

@@ -95,6 +95,9 @@ pub struct Comparison {
     pub max_abs: f64,
     /// Largest difference relative to the expected value, where that is not 0.
     pub max_rel: f64,
+    /// Largest absolute difference in units of the last place that the element type of the results
+    /// has at the expected value.
+    pub max_ulp: f64,
     /// Norm of the differences relative to the norm of the expected values.
     pub relative_l2: f64,
     /// Pearson correlation; 1 for equal arrays, 0 where it is not defined.
@@ -140,10 +143,27 @@ impl fmt::Display for Comparison {
         }
         write!(
             f,
-            "; max abs {:.3e}, max rel {:.3e}, relative L2 {:.3e}, PCC {:.6}",
-            self.max_abs, self.max_rel, self.relative_l2, self.pcc
+            "; max abs {:.3e}, max rel {:.3e}, max ulp {:.1}, relative L2 {:.3e}, PCC {:.6}",
+            self.max_abs, self.max_rel, self.max_ulp, self.relative_l2, self.pcc
         )
     }
+}
+
+/// The unit in the last place of an element type at a value: the distance of its neighbours there,
+/// which does not shrink below the normal numbers nor grow beyond the largest.
+pub fn ulp(value: f32, element: ElementType) -> f64 {
+    // Bits behind the point, exponents of the least and the largest normal numbers.
+    let (bits, least, largest) = match element {
+        ElementType::F16 => (10, -14, 15),
+        ElementType::F32 => (23, -126, 127),
+        ElementType::I32 => return 1.0,
+    };
+    let exponent = match value {
+        v if v.is_finite() && v != 0.0 => (f64::from(v).abs().to_bits() >> 52) as i32 - 1023,
+        v if v == 0.0 => least,
+        _ => largest,
+    };
+    f64::from(2f32).powi(exponent.clamp(least, largest) - bits)
 }
 
 /// Compares two arrays of one shape.
@@ -168,7 +188,8 @@ pub fn compare(
             .copied()
             .zip(actual.values().iter().copied())
     };
-    let (mut mismatches, mut max_abs, mut max_rel) = (0, 0f64, 0f64);
+    let element = actual.ty().element;
+    let (mut mismatches, mut max_abs, mut max_rel, mut max_ulp) = (0, 0f64, 0f64, 0f64);
     let (mut error, mut norm) = (0f64, 0f64);
     let mut worst: Option<((f64, f64), usize)> = None;
     for (i, (e, a)) in pairs().enumerate() {
@@ -181,6 +202,7 @@ pub fn compare(
         };
         if difference.is_finite() {
             max_abs = max_abs.max(difference);
+            max_ulp = max_ulp.max(difference / ulp(e, element));
             if e != 0.0 {
                 max_rel = max_rel.max(difference / f64::from(e.abs()));
             }
@@ -202,6 +224,7 @@ pub fn compare(
         mismatches,
         max_abs,
         max_rel,
+        max_ulp,
         relative_l2: if error == 0.0 {
             0.0
         } else {
@@ -290,6 +313,29 @@ mod tests {
         );
         assert_eq!(compare(&e, &a, &Limits::exact()).unwrap().mismatches, 2);
         assert!(compare(&e, &e, &Limits::exact()).unwrap().passed());
+    }
+
+    #[test]
+    fn units_in_the_last_place() {
+        use half::f16;
+        for bits in [0x0001u16, 0x0400, 0x0401, 0x3bff, 0x3c00, 0x4a80, 0x7bfe] {
+            let (x, next) = (f16::from_bits(bits), f16::from_bits(bits + 1));
+            let distance = next.to_f64() - x.to_f64();
+            assert_eq!(ulp(x.to_f32(), ElementType::F16), distance, "{x}");
+        }
+        for x in [1e-40f32, f32::MIN_POSITIVE, 0.7, 1.0, 1.5, 8e37] {
+            let distance = f64::from(x.next_up()) - f64::from(x);
+            assert_eq!(ulp(-x, ElementType::F32), distance, "{x}");
+        }
+        // What f16 does not reach counts like its largest numbers, nothing like its smallest.
+        assert_eq!(ulp(1e9, ElementType::F16), 32.0);
+        assert_eq!(ulp(f32::NAN, ElementType::F16), 32.0);
+        assert_eq!(ulp(0.0, ElementType::F16), 2f64.powi(-24));
+        let e = array(&[2], &[1.0, 4.0]);
+        let a = HostArray::new(TensorType::new([2], ElementType::F16), vec![1.0, 4.015625]);
+        let c = compare(&e, &a.unwrap(), &Limits::for_element(ElementType::F16)).unwrap();
+        assert_eq!(c.max_ulp, 4.0);
+        assert!(c.to_string().contains("max ulp 4.0"), "{c}");
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! What every device does.
 
 use crate::report::RunReport;
+use crate::simulator::RunObserver;
 use ipu_image::package::{HostCall, Package};
 use ipu_interp::graph::GraphError;
 use ipu_interp::host::{HostArray, HostError, Parameters, shape};
+use ipu_interp::tile::TileError;
 use ipu_program::graph::Graph;
+use ipu_program::tile::TileProgram;
 use ipu_program::types::TensorType;
 
 /// What a device is given to run; each takes the form that it needs.
@@ -15,6 +18,8 @@ pub struct Program<'a> {
     pub package: Option<&'a Package>,
     /// The model.
     pub graph: Option<&'a Graph>,
+    /// The tile program, from tiling on; neither schedule nor addresses are needed.
+    pub tiles: Option<&'a TileProgram>,
 }
 
 /// A device.
@@ -40,6 +45,19 @@ pub trait Device {
     /// # Errors
     /// An input is missing or has another shape, or the device fails.
     fn run(&mut self, inputs: &[HostArray]) -> Result<(Vec<HostArray>, RunReport), DeviceError>;
+
+    /// [`Device::run`] under the eyes of an observer of tile memory; results and clocks are the
+    /// same. A device without such memory does not call it.
+    ///
+    /// # Errors
+    /// As [`Device::run`].
+    fn run_observed(
+        &mut self,
+        inputs: &[HostArray],
+        _observer: &mut dyn RunObserver,
+    ) -> Result<(Vec<HostArray>, RunReport), DeviceError> {
+        self.run(inputs)
+    }
 }
 
 /// A program that could not be run.
@@ -110,6 +128,9 @@ pub enum DeviceError {
     /// The reference refuses the model or its data.
     #[error(transparent)]
     Graph(#[from] GraphError),
+    /// The tile program cannot be executed.
+    #[error(transparent)]
+    Tile(#[from] TileError),
     /// The chip failed.
     #[error("{action}: {error}")]
     Machine {

@@ -1,6 +1,7 @@
 //! Running programs: devices, host data, reports and comparison.
 //!
-//! Owns: the [`Device`] trait with the simulator and the reference as devices, reading and
+//! Owns: the [`Device`] trait with the simulator, the tile level and the reference as devices,
+//! [`levels`], which compares the three of them while a program runs, reading and
 //! writing of arrays ([`npy`], [`weights`], [`input`]), [`compare`] and [`accuracy`].
 //!
 //! Invariants: data of files is checked against its header before anything is allocated, and
@@ -16,11 +17,13 @@ mod device;
 mod element;
 mod error;
 pub mod input;
+pub mod levels;
 pub mod machine;
 pub mod npy;
 mod reference;
 mod report;
 mod simulator;
+mod tiles;
 pub mod weights;
 
 pub use device::{Device, DeviceError, Program};
@@ -29,4 +32,5 @@ pub use error::DataError;
 pub use ipu_interp::host::{HostArray, HostError, Parameters};
 pub use reference::ReferenceDevice;
 pub use report::{RunCycles, RunReport};
-pub use simulator::{Break, Place, SimulatorDevice, Watch};
+pub use simulator::{Break, Pause, Place, RunObserver, SimulatorDevice, Watch};
+pub use tiles::TileDevice;

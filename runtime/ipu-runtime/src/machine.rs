@@ -14,6 +14,8 @@ pub type MachineError = Box<dyn std::error::Error + Send + Sync>;
 pub enum Halt {
     /// All started tiles wait for the host.
     HostSync,
+    /// All started tiles wait for each other ([`Machine::pause_at_syncs`]).
+    InternalSync,
     /// All started tiles ended, at this clock.
     Ended(u64),
 }
@@ -45,8 +47,8 @@ pub trait Machine {
     /// The tile does not exist.
     fn start(&mut self, tile: u32, entry: u32) -> Result<(), MachineError>;
 
-    /// Releases the tiles from the host sync at which they wait, if they do, and runs to the next
-    /// one.
+    /// Releases the tiles from the sync at which they wait, if they do, and runs to the next host
+    /// sync.
     ///
     /// # Errors
     /// A fault, a deadlock, or more than `max_cycles`.
@@ -67,6 +69,11 @@ pub trait Machine {
     /// All syncs since the start, in order.
     fn syncs(&self) -> Vec<SyncRecord>;
 
+    /// Lets [`Machine::run`] stop at internal syncs as well, or no longer. Whether the machine can.
+    fn pause_at_syncs(&mut self, _pause: bool) -> bool {
+        false
+    }
+
     /// Prints every instruction that the tiles issue from now on to standard error, where the
     /// machine can.
     ///
@@ -83,6 +90,19 @@ pub trait Machine {
     /// The tile does not exist.
     fn break_at(&mut self, _tile: u32, _address: u32) -> Result<(), MachineError> {
         Ok(())
+    }
+
+    /// Takes back [`Machine::break_at`].
+    ///
+    /// # Errors
+    /// The tile does not exist.
+    fn forget_break(&mut self, _tile: u32, _address: u32) -> Result<(), MachineError> {
+        Ok(())
+    }
+
+    /// The tile and the address of a stop at a breakpoint.
+    fn stopped_at(&self, _error: &MachineError) -> Option<(u32, u32)> {
+        None
     }
 
     /// Lets [`Machine::run`] stop after an instruction that changes memory of a tile, where the
@@ -158,6 +178,17 @@ impl Machine for Chip {
         Ok(Chip::break_at(self, tile, address)?)
     }
 
+    fn forget_break(&mut self, tile: u32, address: u32) -> Result<(), MachineError> {
+        Ok(Chip::forget_break(self, tile, address)?)
+    }
+
+    fn stopped_at(&self, error: &MachineError) -> Option<(u32, u32)> {
+        match error.downcast_ref::<SimError>()? {
+            SimError::Fault(fault) if fault.reason == Reason::Break => Some((fault.tile, fault.pc)),
+            _ => None,
+        }
+    }
+
     fn watch(&mut self, tile: u32, address: u32, bytes: usize) -> Result<(), MachineError> {
         Ok(Chip::watch(self, tile, address, bytes)?)
     }
@@ -195,6 +226,7 @@ impl Machine for Chip {
     fn run(&mut self, max_cycles: u64) -> Result<Halt, MachineError> {
         match Chip::run(self, max_cycles)? {
             Stop::HostSync { .. } => Ok(Halt::HostSync),
+            Stop::InternalSync { .. } => Ok(Halt::InternalSync),
             Stop::Halted { cycle } => Ok(Halt::Ended(cycle)),
         }
     }
@@ -205,6 +237,11 @@ impl Machine for Chip {
 
     fn read(&self, tile: u32, address: u32, bytes: usize) -> Result<Vec<u8>, MachineError> {
         Ok(Chip::read(self, tile, address, bytes)?)
+    }
+
+    fn pause_at_syncs(&mut self, pause: bool) -> bool {
+        Chip::pause_at_syncs(self, pause);
+        true
     }
 
     fn syncs(&self) -> Vec<SyncRecord> {

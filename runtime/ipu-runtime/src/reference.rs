@@ -103,7 +103,7 @@ mod tests {
         device
             .load(Program {
                 graph: Some(&graph),
-                package: None,
+                ..Program::default()
             })
             .unwrap();
         device.initialize(&Parameters::new()).unwrap();

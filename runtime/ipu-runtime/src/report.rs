@@ -1,5 +1,6 @@
 //! What a run cost, each figure with where it comes from.
 
+use ipu_image::memory::PeakMemory;
 use serde::Serialize;
 use std::fmt;
 
@@ -36,6 +37,8 @@ pub struct RunReport {
     pub scheduled_cycles: Option<u64>,
     /// By the closed formulas of the plan search, from the package.
     pub estimated_cycles: Option<u64>,
+    /// How full the fullest tile is, from the package.
+    pub peak_memory: Option<PeakMemory>,
 }
 
 impl fmt::Display for RunReport {
@@ -60,7 +63,13 @@ impl fmt::Display for RunReport {
         line(
             "simulated initialize, apart",
             self.simulated_initialize_cycles,
-        )
+        )?;
+        match self.peak_memory {
+            Some(PeakMemory { bytes, tile }) => {
+                writeln!(f, "peak memory: {bytes} bytes, on tile {tile}")
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -83,8 +92,12 @@ mod tests {
             simulated_initialize_cycles: Some(7),
             scheduled_cycles: Some(990),
             estimated_cycles: None,
+            peak_memory: Some(PeakMemory {
+                bytes: 5000,
+                tile: 3,
+            }),
         };
-        let expected = "device: sim\nscheduled: 990 cycles\nsimulated: 1000 cycles\n  compute: 500 cycles\n  exchange: 200 cycles\n  sync (2 phases): 300 cycles\nsimulated, 600 cycles a phase: 1900 cycles\nsimulated initialize, apart: 7 cycles\n";
+        let expected = "device: sim\nscheduled: 990 cycles\nsimulated: 1000 cycles\n  compute: 500 cycles\n  exchange: 200 cycles\n  sync (2 phases): 300 cycles\nsimulated, 600 cycles a phase: 1900 cycles\nsimulated initialize, apart: 7 cycles\npeak memory: 5000 bytes, on tile 3\n";
         assert_eq!(report.to_string(), expected);
     }
 }

@@ -25,6 +25,36 @@ pub struct SimulatorDevice<M = Chip> {
     loaded: Option<Loaded<M>>,
 }
 
+/// Where a run stands while all tiles wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// The inputs are written, nothing ran yet.
+    Inputs,
+    /// At an internal sync, with so many before it in this run.
+    Sync(usize),
+    /// On one tile before a step of the program ([`RunObserver::stops`]); others are anywhere.
+    Step {
+        /// Logical tile.
+        tile: u32,
+        /// Step, from 0.
+        step: usize,
+    },
+    /// The outputs are there to be read.
+    Outputs,
+}
+
+/// Looks at memory while a run goes on, which it cannot change.
+pub trait RunObserver {
+    /// Called wherever all tiles wait, in the order of [`Pause`], and where [`RunObserver::stops`]
+    /// says; a machine that does not stop at internal syncs or on a tile leaves those out.
+    fn paused(&mut self, machine: &dyn Machine, at: Pause);
+
+    /// Tiles with the steps, from 0, before which the run is to pause there as well.
+    fn stops(&self) -> Vec<(u32, usize)> {
+        Vec::new()
+    }
+}
+
 /// Where a run is interrupted for a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Break {
@@ -159,11 +189,39 @@ fn failed(action: impl Into<String>) -> impl FnOnce(MachineError) -> DeviceError
 impl<M: Machine> Loaded<M> {
     /// Lets the program go on to the external sync for `call`.
     fn advance(&mut self, call: HostCall, max_cycles: u64) -> Result<(), DeviceError> {
+        self.advance_with(call, max_cycles, &BTreeMap::new(), &mut |_, _| ())
+    }
+
+    /// The same, with a look at each internal sync at which the machine pauses, and at each of the
+    /// breakpoints: tile and address, with the step that starts there.
+    fn advance_with(
+        &mut self,
+        call: HostCall,
+        max_cycles: u64,
+        stops: &BTreeMap<(u32, u32), usize>,
+        look: &mut dyn FnMut(&M, Pause),
+    ) -> Result<(), DeviceError> {
+        let mut passed = 0;
+        // Clocks from one pause to the next; all of them have one limit.
+        let mut left = max_cycles;
+        let mut since = self.machine.syncs().last().map_or(0, |s| s.release);
         let halt = loop {
-            match self.machine.run(max_cycles) {
+            match self.machine.run(left) {
                 Err(error) if self.machine.is_stop(&error) => {
+                    let at = self.machine.stopped_at(&error);
+                    if let Some((&(tile, _), &step)) = at.and_then(|at| stops.get_key_value(&at)) {
+                        look(&self.machine, Pause::Step { tile, step });
+                        continue;
+                    }
                     let text = self.machine.explain(&error, &self.symbols, &self.metadata);
                     eprintln!("{text}");
+                }
+                Ok(Halt::InternalSync) => {
+                    look(&self.machine, Pause::Sync(passed));
+                    passed += 1;
+                    let now = self.machine.syncs().last().map_or(since, |s| s.release);
+                    left = left.saturating_sub(now.saturating_sub(since));
+                    since = now;
                 }
                 halt => break halt,
             }
@@ -176,7 +234,7 @@ impl<M: Machine> Loaded<M> {
                 .into(),
         })?;
         match halt {
-            Halt::HostSync => {
+            Halt::HostSync | Halt::InternalSync => {
                 self.waits_for = call;
                 Ok(())
             }
@@ -358,6 +416,24 @@ impl<M: Machine> Device for SimulatorDevice<M> {
     }
 
     fn run(&mut self, inputs: &[HostArray]) -> Result<(Vec<HostArray>, RunReport), DeviceError> {
+        self.run_with(inputs, None)
+    }
+
+    fn run_observed(
+        &mut self,
+        inputs: &[HostArray],
+        observer: &mut dyn RunObserver,
+    ) -> Result<(Vec<HostArray>, RunReport), DeviceError> {
+        self.run_with(inputs, Some(observer))
+    }
+}
+
+impl<M: Machine> SimulatorDevice<M> {
+    fn run_with(
+        &mut self,
+        inputs: &[HostArray],
+        mut observer: Option<&mut dyn RunObserver>,
+    ) -> Result<(Vec<HostArray>, RunReport), DeviceError> {
         let max_cycles = self.max_cycles;
         let target = self.target.clone();
         let loaded = self.loaded(true, "run")?;
@@ -383,7 +459,37 @@ impl<M: Machine> Device for SimulatorDevice<M> {
             }
         }
         let before = loaded.machine.syncs().len();
-        loaded.advance(HostCall::Outputs, max_cycles)?;
+        match &mut observer {
+            None => loaded.advance(HostCall::Outputs, max_cycles)?,
+            Some(observer) => {
+                observer.paused(&loaded.machine, Pause::Inputs);
+                let mut stops = BTreeMap::new();
+                for (tile, step) in observer.stops() {
+                    if let Some(address) = loaded.metadata.start_of(tile, step) {
+                        // Of the steps that start there the last one is the one that runs.
+                        let last = stops.entry((tile, address)).or_insert(step);
+                        *last = step.max(*last);
+                    }
+                }
+                let stopping = "stopping before a step";
+                for &(tile, address) in stops.keys() {
+                    let set = loaded.machine.break_at(tile, address);
+                    set.map_err(failed(stopping))?;
+                }
+                loaded.machine.pause_at_syncs(true);
+                let call = HostCall::Outputs;
+                let done = loaded.advance_with(call, max_cycles, &stops, &mut |machine, at| {
+                    observer.paused(machine, at);
+                });
+                loaded.machine.pause_at_syncs(false);
+                for &(tile, address) in stops.keys() {
+                    let forgotten = loaded.machine.forget_break(tile, address);
+                    forgotten.map_err(failed(stopping))?;
+                }
+                done?;
+                observer.paused(&loaded.machine, Pause::Outputs);
+            }
+        }
         let syncs = loaded.machine.syncs();
         let mut outputs = BTreeMap::new();
         for binding in loaded.bindings(HostCall::Outputs) {
@@ -400,6 +506,7 @@ impl<M: Machine> Device for SimulatorDevice<M> {
             simulated_initialize_cycles: loaded.initialize_cycles,
             scheduled_cycles: Some(loaded.metadata.scheduled_cycles),
             estimated_cycles: Some(loaded.metadata.estimated_cycles),
+            peak_memory: Some(loaded.metadata.peak_memory),
         };
         Ok((outputs.into_values().collect(), report))
     }

@@ -92,6 +92,12 @@ pub enum Stop {
         /// Clock of the last arrival.
         cycle: u64,
     },
+    /// All started tiles wait for each other ([`Chip::pause_at_syncs`]); the next `run` releases
+    /// them.
+    InternalSync {
+        /// Clock of the last arrival.
+        cycle: u64,
+    },
     /// All started tiles executed `trap 0`.
     Halted {
         /// Clock of the last one.
@@ -108,8 +114,10 @@ pub struct Chip {
     code: CodeCache,
     cycle: u64,
     syncs: Vec<SyncRecord>,
-    /// Release clock of the host sync at which the last run stopped.
+    /// Release clock of the sync at which the last run stopped.
     release: Option<u64>,
+    /// Whether a run stops at internal syncs too.
+    pause: bool,
     poison: bool,
     /// Everything on one thread.
     serial: bool,
@@ -148,6 +156,7 @@ impl Chip {
             cycle: 0,
             syncs: Vec::new(),
             release: None,
+            pause: false,
             poison: false,
             serial: false,
         }
@@ -417,6 +426,18 @@ impl Chip {
         Ok(())
     }
 
+    /// Takes back [`Chip::break_at`].
+    ///
+    /// # Errors
+    /// The tile does not exist.
+    pub fn forget_break(&mut self, tile: u32, pc: u32) -> Result<(), SimError> {
+        let breaks = &mut self.debug(tile)?.0.breaks;
+        if let Some(i) = breaks.iter().rposition(|&b| b == pc) {
+            breaks.remove(i);
+        }
+        Ok(())
+    }
+
     /// Stops a run after an instruction that changes memory ([`Reason::Watch`]). What the
     /// exchange writes is noticed with the next instruction.
     ///
@@ -437,7 +458,14 @@ impl Chip {
         }
     }
 
-    /// Runs at most `max_cycles` clocks. After a host sync the tiles are released first.
+    /// Whether runs stop at internal syncs as well, where all supervisors wait and nothing is on its
+    /// way between tiles. Neither results nor clocks depend on it.
+    pub fn pause_at_syncs(&mut self, pause: bool) {
+        self.pause = pause;
+    }
+
+    /// Runs at most `max_cycles` clocks. After a sync that stopped the last run the tiles are
+    /// released first.
     ///
     /// # Errors
     /// A fault, a deadlock, or the limit.
@@ -626,7 +654,8 @@ impl Chip {
         }
     }
 
-    /// Records a complete sync; an internal one ends at once, others stop the run.
+    /// Records a complete sync; an internal one ends at once unless runs pause there, others stop
+    /// the run.
     fn complete(&mut self, now: &Survey, release: u64) -> Option<Stop> {
         let zone = now.zone.unwrap_or(INTERNAL);
         // The host answers whenever it likes; at the barrel's first slot, runs of one program
@@ -643,15 +672,16 @@ impl Chip {
             last_tile: now.last_tile,
             row_cycles: self.tiles[now.last_tile as usize].row_cycles,
         });
-        if zone == INTERNAL {
+        if zone == INTERNAL && !self.pause {
             self.release_all(release);
             return None;
         }
-        self.cycle = now.last_arrival;
+        let cycle = now.last_arrival;
+        self.cycle = cycle;
         self.release = Some(release);
-        Some(Stop::HostSync {
-            zone,
-            cycle: now.last_arrival,
+        Some(match zone {
+            INTERNAL => Stop::InternalSync { cycle },
+            zone => Stop::HostSync { zone, cycle },
         })
     }
 

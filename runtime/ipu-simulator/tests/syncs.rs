@@ -40,6 +40,37 @@ fn internal_sync_releases_all_at_once() {
     assert_eq!(chip.syncs(), [record]);
 }
 
+/// Two tiles that meet three times and write in between.
+#[test]
+fn a_run_pauses_at_internal_syncs() {
+    let writes = |value: u32| {
+        format!(
+            "setzi $m2, 0x5c000\n setzi $m3, {value}\n setzi $m4, 2\n 1: st32 $m3, $m2, $mzero, 0\n\
+             sync 3\n add $m3, $m3, 1\n brnzdec $m4, 1b\n sync 7\n trap 0"
+        )
+    };
+    let programs = [(4, writes(10)), (8, format!("delay 77\n {}", writes(20)))];
+    let programs: Vec<_> = programs.iter().map(|(t, s)| (*t, s.as_str())).collect();
+    let mut plain = start(&programs);
+    plain.run(LIMIT).unwrap();
+    let mut chip = start(&programs);
+    chip.pause_at_syncs(true);
+    for round in 0..3 {
+        let stop = chip.run(LIMIT).unwrap();
+        let record = *chip.syncs().last().unwrap();
+        let cycle = record.arrival_cycle;
+        assert_eq!((stop, chip.cycle()), (Stop::InternalSync { cycle }, cycle));
+        for (tile, value) in [(4, 10), (8, 20)] {
+            let found = chip.read(tile, DATA, 4).unwrap();
+            assert_eq!(found, u32::to_le_bytes(value + round));
+        }
+    }
+    chip.pause_at_syncs(false);
+    assert!(matches!(chip.run(LIMIT), Ok(Stop::HostSync { .. })));
+    assert_eq!(chip.syncs(), plain.syncs());
+    assert_eq!(chip.cycle(), plain.cycle());
+}
+
 #[test]
 fn workers_run_on_while_the_supervisor_waits_for_tiles() {
     // Worker 0 counts until well after the release.

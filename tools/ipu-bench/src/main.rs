@@ -1,13 +1,16 @@
-//! `ipu-bench`: measures kernels on the simulator, and the simulator in its own time and against
-//! published measurements.
+//! `ipu-bench`: measures kernels and whole models on the simulator, and the simulator in its own
+//! time and against published measurements.
 
 mod kernels;
 mod programs;
 mod simulate;
 mod timing;
+mod workloads;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -45,7 +48,27 @@ enum Command {
         /// Folder of reference kernels that are not part of this repository; by default
         /// `../shared/oracle/kernels` beside it.
         #[arg(long)]
-        kernels: Option<std::path::PathBuf>,
+        kernels: Option<PathBuf>,
+    },
+    /// Compiles the models of examples/, runs them on the simulator and compares the results with
+    /// the expected ones.
+    Workloads {
+        /// How to print.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+        /// Only this workload.
+        #[arg(long, value_name = "NAME", value_parser = workloads::NAMES)]
+        workload: Option<String>,
+        /// Tiles that the compiler may use, 1 to 1472.
+        #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1472))]
+        tiles: u32,
+        /// Folder of the models; by default `examples` of this repository.
+        #[arg(long, value_name = "DIR")]
+        examples: Option<PathBuf>,
+        /// Folder of more data for vit-small: a folder for each seed, with the files that
+        /// examples/vit-small has.
+        #[arg(long, value_name = "DIR")]
+        seeds: Option<PathBuf>,
     },
     /// Measures how many instructions are simulated in a second.
     Simulate {
@@ -64,10 +87,39 @@ enum Command {
     },
 }
 
-fn main() -> Result<()> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let text = format!("{error:#}");
+            // Located diagnostics already say that they are errors.
+            if text.contains(": error: ") {
+                eprintln!("{text}");
+            } else {
+                eprintln!("error: {text}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
         Command::Kernels { format, kernel } => kernels::run(format, kernel.as_deref()),
         Command::Timing { format, kernels } => timing::run(format, kernels.as_deref()),
+        Command::Workloads {
+            format,
+            workload,
+            tiles,
+            examples,
+            seeds,
+        } => workloads::run(&workloads::Request {
+            format,
+            only: workload.as_deref(),
+            tiles,
+            examples: examples.as_deref(),
+            seeds: seeds.as_deref(),
+        }),
         Command::Simulate {
             format,
             threads,

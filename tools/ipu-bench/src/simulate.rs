@@ -118,7 +118,9 @@ fn cpu_seconds() -> f64 {
 fn measure(mut program: Program, threads: usize, seconds: f64) -> Result<Row> {
     let chip = &mut program.chip;
     let advance = |chip: &mut Chip, cycles| match chip.run(cycles) {
-        Err(SimError::MaxCycles { .. }) | Ok(Stop::HostSync { .. }) => Ok(()),
+        Err(SimError::MaxCycles { .. }) | Ok(Stop::HostSync { .. } | Stop::InternalSync { .. }) => {
+            Ok(())
+        }
         Ok(Stop::Halted { .. }) => bail!("{} ended", program.name),
         Err(e) => Err(e.into()),
     };

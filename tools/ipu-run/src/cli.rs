@@ -59,7 +59,8 @@ pub struct Cli {
     #[arg(long, value_name = "@FILE")]
     pub labels: Option<String>,
 
-    /// Run the model in f32 on the host as well and compare with it
+    /// Compare the model in f32, the tile program and the simulated chip, step by step, and name the
+    /// first operation that differs
     #[arg(long)]
     pub check_reference: bool,
 
@@ -139,6 +140,8 @@ pub struct Cli {
 pub enum DeviceName {
     /// The cycle-level simulator
     Sim,
+    /// The tile program by the meaning of its steps, without instructions
+    Tile,
     /// The model in f32 on the host, without tile code
     Reference,
 }

@@ -1,16 +1,18 @@
 //! Running: inputs and weights to a device, outputs to files, comparisons, figures.
 
 use crate::cli::{Cli, DeviceName, Equality};
-use crate::compile::{Compiled, Progress, compile};
+use crate::compile::{Compiled, Needs, Progress, compile};
+use crate::levels;
 use crate::report::ResultFile;
 use anyhow::{Context as _, Result, anyhow, bail};
 use ipu_image::package::{Package, PackageError, write_whole};
+use ipu_passes::session::Lowered;
 use ipu_program::graph::{Graph, OpKind, parameter_key};
 use ipu_program::types::{ElementType, TensorType};
 use ipu_runtime::compare::{EqualityMode, Limits, compare};
 use ipu_runtime::{
-    Device, HostArray, Parameters, Program, ReferenceDevice, RunReport, SimulatorDevice, accuracy,
-    input, npy, weights,
+    Device, HostArray, Parameters, Program, ReferenceDevice, RunObserver, RunReport,
+    SimulatorDevice, TileDevice, accuracy, input, npy, weights,
 };
 use ipu_target::Target;
 use std::path::Path;
@@ -25,6 +27,7 @@ pub fn run(cli: &Cli) -> Result<()> {
             "sim        cycle-level simulator of the {} chip",
             Target::ipu21().name
         );
+        println!("tile       the tile program by the meaning of its steps, on the host");
         println!("reference  the model in f32 on the host");
         return Ok(());
     }
@@ -44,9 +47,13 @@ pub fn run(cli: &Cli) -> Result<()> {
 }
 
 /// A program in the forms that devices take.
-struct Loaded {
-    graph: Option<Graph>,
-    package: Option<Package>,
+pub struct Loaded {
+    /// The model.
+    pub graph: Option<Graph>,
+    /// Tile code.
+    pub package: Option<Package>,
+    /// What the code comes from.
+    pub lowered: Option<Lowered>,
 }
 
 /// Whether the file starts like a package.
@@ -104,16 +111,29 @@ fn load(cli: &Cli, path: &Path, progress: &Progress) -> Result<Loaded> {
         return Ok(Loaded {
             graph: None,
             package: Some(package),
+            lowered: None,
         });
     }
     let code = cli.device == DeviceName::Sim
         || cli.compile_only
         || cli.compile_to.is_some()
         || cli.package.is_some();
-    let Compiled { graph, package } = compile(cli, path, progress, code)?;
+    let needs = match cli.device {
+        DeviceName::Tile => Needs::Levels,
+        DeviceName::Sim if cli.check_reference => Needs::Levels,
+        _ if code => Needs::Code,
+        _ => Needs::Model,
+    };
+    let compiled = compile(cli, path, progress, needs)?;
+    let Compiled {
+        graph,
+        package,
+        lowered,
+    } = compiled;
     Ok(Loaded {
         graph: Some(graph),
         package,
+        lowered,
     })
 }
 
@@ -155,6 +175,7 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
     let program = Program {
         package: loaded.package.as_ref(),
         graph: loaded.graph.as_ref(),
+        tiles: loaded.lowered.as_ref().map(|l| &l.tiles),
     };
     check_count(loaded, inputs.len())?;
     let mut device: Box<dyn Device> = match cli.device {
@@ -166,10 +187,28 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
             device.interrupt(cli.breaks.clone(), cli.watch.clone());
             Box::new(device)
         }
+        DeviceName::Tile => Box::new(TileDevice::new()),
         DeviceName::Reference => Box::new(ReferenceDevice::new()),
     };
+    let reference = cli.check_reference && levels::model_is_known(cli, loaded, &expected)?;
+    let mut comparer = match (&loaded.graph, &loaded.lowered) {
+        (Some(model), Some(lowered)) if reference => {
+            let new = || levels::comparer(cli, model, lowered, &parameters, &inputs);
+            Some(progress.stage("levels", new)?)
+        }
+        _ => None,
+    };
     let (outputs, report) = progress.stage("run", || {
-        drive(device.as_mut(), program, &parameters, &inputs, cli.loops)
+        let observer = comparer.as_mut().map(|c| c as &mut dyn RunObserver);
+        let run = cli.loops;
+        drive(
+            device.as_mut(),
+            program,
+            &parameters,
+            &inputs,
+            run,
+            observer,
+        )
     })?;
     if expected.len() > outputs.len() || cli.output.len() > outputs.len() {
         bail!(
@@ -201,10 +240,10 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
             )?;
         }
     }
-    if cli.check_reference {
+    if reference {
         let mut reference = ReferenceDevice::new();
         let (wanted, _) = progress.stage("reference", || {
-            drive(&mut reference, program, &parameters, &inputs, 1)
+            drive(&mut reference, program, &parameters, &inputs, 1, None)
         })?;
         for (i, want) in wanted.iter().enumerate() {
             check(
@@ -217,6 +256,15 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
                 &mut failures,
             )?;
         }
+    }
+    let compared = match comparer {
+        Some(comparer) => Some(progress.stage("compare", || {
+            levels::finish(comparer, device.as_mut(), &parameters, &inputs)
+        })?),
+        None => None,
+    };
+    if let Some(compared) = &compared {
+        failures.extend(levels::verdicts(cli, compared));
     }
     if let (Some(labels), Some(output)) = (&labels, outputs.first()) {
         let found = accuracy::top1(labels, output)?;
@@ -235,6 +283,12 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
     }
     if cli.print_statistics {
         print!("{report}");
+        if let Some(compared) = &compared {
+            print!("{}", levels::table(compared));
+        }
+    }
+    if let Some(compared) = compared {
+        result.levels(compared);
     }
     if let Some(file) = &cli.result_file {
         let text = serde_json::to_string_pretty(&result)? + "\n";
@@ -327,25 +381,36 @@ fn problem(
     Some(format!("parameter '{key}' of {ty} {problem}"))
 }
 
-/// One device from load to the last run.
+/// One device from load to the last run, which is the one that is observed.
 fn drive(
     device: &mut dyn Device,
     program: Program<'_>,
     parameters: &Parameters,
     inputs: &[HostArray],
     loops: u32,
+    observer: Option<&mut dyn RunObserver>,
 ) -> Result<(Vec<HostArray>, RunReport)> {
     device.load(program)?;
     device.initialize(parameters)?;
-    let mut last = device.run(inputs)?;
     for _ in 1..loops {
-        last = device.run(inputs)?;
+        device.run(inputs)?;
     }
-    Ok(last)
+    Ok(match observer {
+        Some(observer) => device.run_observed(inputs, observer)?,
+        None => device.run(inputs)?,
+    })
 }
 
 fn limits(cli: &Cli, element: ElementType) -> Limits {
-    if cli.equality_mode == Equality::Exact || !element.is_float() {
+    match cli.equality_mode {
+        Equality::Exact => Limits::exact(),
+        Equality::Approximate => thresholds(cli, element),
+    }
+}
+
+/// The limits that the thresholds say.
+pub fn thresholds(cli: &Cli, element: ElementType) -> Limits {
+    if !element.is_float() {
         return Limits::exact();
     }
     let default = Limits::for_element(element);

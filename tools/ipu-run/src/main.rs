@@ -3,6 +3,7 @@
 mod cli;
 mod compile;
 mod execute;
+mod levels;
 mod report;
 
 use clap::Parser;

@@ -1,6 +1,7 @@
 //! The result file.
 
 use ipu_runtime::compare::Comparison;
+use ipu_runtime::levels::{Difference, Operator, Report};
 use ipu_runtime::{Device, RunReport};
 use serde::Serialize;
 
@@ -34,6 +35,11 @@ pub struct ResultFile {
     /// By the closed formulas of the plan search.
     #[serde(skip_serializing_if = "Option::is_none")]
     estimated_cycles: Option<u64>,
+    /// Most bytes that a tile holds at one time, and which tile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_memory_bytes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_memory_tile: Option<u32>,
     /// Top-1 accuracy against the labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
@@ -46,6 +52,12 @@ pub struct ResultFile {
     /// All comparisons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Compared>,
+    /// Values of the tile program against the model in f32, in the order of steps.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    operators: Vec<Operator>,
+    /// The first step whose bytes differ between the chip and the tile program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    difference: Option<Difference>,
 }
 
 /// One comparison.
@@ -79,11 +91,21 @@ impl ResultFile {
             initialize_cycles: report.simulated_initialize_cycles,
             scheduled_cycles: report.scheduled_cycles,
             estimated_cycles: report.estimated_cycles,
+            peak_memory_bytes: report.peak_memory.map(|p| p.bytes),
+            peak_memory_tile: report.peak_memory.map(|p| p.tile),
             accuracy: None,
             relative_l2: None,
             max_abs: None,
             comparisons: Vec::new(),
+            operators: Vec::new(),
+            difference: None,
         }
+    }
+
+    /// Adds what was found between levels.
+    pub fn levels(&mut self, report: Report) {
+        self.operators = report.operators;
+        self.difference = report.difference;
     }
 
     /// Adds a comparison; the first one gives the figures at the top level.

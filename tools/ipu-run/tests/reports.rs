@@ -73,7 +73,7 @@ fn run(package: &Package, max_cycles: u64) -> String {
     let mut device = SimulatorDevice::new(Target::ipu21(), max_cycles);
     let program = Program {
         package: Some(&package),
-        graph: None,
+        ..Program::default()
     };
     device.load(program).unwrap();
     let weights = Parameters::from([
@@ -215,14 +215,16 @@ fn a_deadlock_names_the_steps_at_which_tiles_wait() {
 #[test]
 fn a_limit_names_the_step_that_does_not_end() {
     let mut p = package();
-    let (start, _) = step(&p, 0, "move.result0");
+    // The last step, which belongs to the second product.
+    let name = p.metadata.steps.last().unwrap().name.clone();
+    let (start, _) = step(&p, 0, &name);
     patch(&mut p, 0, start, 0x4080_0000 | (start / 4));
     let report = run(&p, 100_000);
     let starts = "running to the external sync for Outputs within 100000 cycles: the program did \
                   not end within the limit of simulated cycles, which stopped it at cycle ";
     let ends = format!(
         "; raise the limit (--max-cycles) if it needs more\n  tile 0 at {}",
-        place(&p, "move.result0", 6)
+        place(&p, &name, 6)
     );
     assert!(report.starts_with(starts), "{report}");
     assert!(report.ends_with(&ends), "{report}");

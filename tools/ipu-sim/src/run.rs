@@ -145,7 +145,7 @@ fn go(cli: &Cli, program: &Program, chip: &mut Chip) -> Result<()> {
         match chip.run(cli.max_cycles.saturating_sub(chip.cycle())) {
             Ok(Stop::Halted { .. }) => return Ok(()),
             // The host has nothing to say.
-            Ok(Stop::HostSync { .. }) => {}
+            Ok(Stop::HostSync { .. } | Stop::InternalSync { .. }) => {}
             Err(SimError::MaxCycles { .. }) => bail!(
                 "the program did not end within {0} cycles, the limit; --max-cycles={1} gives it more",
                 cli.max_cycles,

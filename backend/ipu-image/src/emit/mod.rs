@@ -10,6 +10,7 @@ mod rows;
 
 pub use code::kernel_source;
 
+use crate::memory::{self, PeakMemory};
 use crate::package::{
     Binding, HostCall, ImagesBuilder, Metadata, Package, PackageError, StepKind, StepPlaces,
     StepSummary, Symbol, SymbolKind,
@@ -284,8 +285,10 @@ pub fn emit(
         }
     }
     let mut metadata = metadata(program, target, kernels, estimated_cycles)?;
+    let images = images.finish();
     metadata.places = StepPlaces::group(places);
-    let package = Package::new(target, metadata, images.finish(), symbols(program, &linked));
+    metadata.peak_memory = memory::peak(program, &images, target);
+    let package = Package::new(target, metadata, images, symbols(program, &linked));
     package.check(target)?;
     Ok(package)
 }
@@ -372,6 +375,7 @@ fn metadata(
         places: Vec::new(),
         estimated_cycles,
         scheduled_cycles: times.total,
+        peak_memory: PeakMemory::default(),
     })
 }
 

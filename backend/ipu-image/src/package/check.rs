@@ -4,7 +4,9 @@
 //! `loader_end`, ascend and do not overlap; every blob is used; the entry is loaded, executable
 //! code on every tile; the host protocol is that of the format; every binding names an existing
 //! input or output, fits its type, and its layout holds the tensor on distinct tiles within tile
-//! memory; every output is bound once; places name existing tiles and every step; symbols lie in tile memory and are sorted.
+//! memory; every output is bound once; places name existing tiles and every step; the peak memory
+//! is at least the image of its tile and at most the memory of a tile; symbols lie in tile memory
+//! and are sorted.
 
 use super::error::value;
 use super::{Binding, HostCall, Metadata, Package, PackageError, Source};
@@ -24,6 +26,7 @@ type Result<T = ()> = std::result::Result<T, PackageError>;
 pub(super) fn check(package: &Package, target: &Target) -> Result {
     images(package, target)?;
     metadata(&package.metadata, target)?;
+    peak_memory(package, target)?;
     symbols(package, target)
 }
 
@@ -141,6 +144,30 @@ fn metadata(m: &Metadata, target: &Target) -> Result {
         )),
         None => Ok(()),
     }
+}
+
+fn peak_memory(package: &Package, target: &Target) -> Result {
+    let peak = package.metadata.peak_memory;
+    let mut tiles = package.images.tiles().iter();
+    let Some(image) = tiles.find(|image| image.tile == peak.tile) else {
+        return Err(value(
+            METADATA,
+            "tile of the peak memory",
+            peak.tile,
+            "one with an image",
+        ));
+    };
+    let loaded: usize = package.images.segments(image).map(|s| s.1.len()).sum();
+    let memory = target.memory_end - target.memory_base;
+    if (peak.bytes as usize) < loaded || peak.bytes > memory {
+        return Err(value(
+            METADATA,
+            "bytes of the peak memory",
+            peak.bytes,
+            format!("{loaded} to {memory}"),
+        ));
+    }
+    Ok(())
 }
 
 fn places(m: &Metadata, target: &Target) -> Result {

@@ -38,6 +38,13 @@ impl StepPlaces {
 }
 
 impl Metadata {
+    /// Where a tile's supervisor program starts a step, by its number from 0. Steps that the tile
+    /// takes no part in start where the next one does.
+    pub fn start_of(&self, tile: u32, step: usize) -> Option<u32> {
+        let places = self.places.iter().find(|p| p.has(tile))?;
+        places.starts.get(step).copied()
+    }
+
     /// The step, with its number, that an address of a tile's supervisor program belongs to.
     pub fn step_at(&self, tile: u32, address: u32) -> Option<(usize, &StepSummary)> {
         let places = self.places.iter().find(|p| p.has(tile))?;

@@ -64,6 +64,10 @@ fn small() -> Package {
         }],
         estimated_cycles: 100,
         scheduled_cycles: 123,
+        peak_memory: PeakMemory {
+            bytes: 1000,
+            tile: 1,
+        },
     };
     let symbol = |name: &str, address, tile| Symbol {
         address,
@@ -153,7 +157,7 @@ fn messages_name_what_was_found_and_expected() {
     );
     assert_eq!(
         damage(8, 1),
-        "package: format version 1, written by tools 0.1.0; these tools 0.1.0 read version 2: compile the model again with these tools, or run the package with tools 0.1.0"
+        "package: format version 1, written by tools 0.1.0; these tools 0.1.0 read version 3: compile the model again with these tools, or run the package with tools 0.1.0"
     );
     assert!(damage(60, b'x').starts_with("package: section 'header': checksum is "));
     assert!(damage(bytes.len() - 1, 9).starts_with("package: section 'symbols': checksum is "));
@@ -202,6 +206,14 @@ fn contents_are_checked() {
     assert_eq!(
         refuse(&|p| p.metadata.steps.clear()),
         "package: section 'metadata': starts of steps is [4c010, 4c018], expected 1 ascending addresses"
+    );
+    assert_eq!(
+        refuse(&|p| p.metadata.peak_memory.tile = 2),
+        "package: section 'metadata': tile of the peak memory is 2, expected one with an image"
+    );
+    assert_eq!(
+        refuse(&|p| p.metadata.peak_memory.bytes = 11),
+        "package: section 'metadata': bytes of the peak memory is 11, expected 12 to 638976"
     );
     assert_eq!(
         refuse(&|p| p.metadata.entry = 0x70000),

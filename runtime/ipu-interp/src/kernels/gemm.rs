@@ -248,7 +248,7 @@ impl Call<'_> {
     }
 
     /// A block of weights. The last ones may reach beyond the buffer by what the registry calls
-    /// its tail: columns that nobody looks at, here NaN.
+    /// its tail: columns that nobody looks at, here [`Memory::beyond`].
     fn weights(&self, memory: &Memory<'_>, at: u64) -> Result<Vec<f32>, TileError> {
         let tail = self
             .kernel
@@ -263,7 +263,7 @@ impl Call<'_> {
             .filter(|bytes| WEIGHTS - bytes <= tail)
             .unwrap_or(WEIGHTS);
         let mut block = self.halves(memory, "weights", at, within)?;
-        block.resize((WEIGHTS / HALF) as usize, f32::NAN);
+        block.resize((WEIGHTS / HALF) as usize, memory.beyond);
         Ok(block)
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use ipu_image::memory::PeakMemory;
 use ipu_image::package::{ImagesBuilder, StepKind, StepSummary};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
 use ipu_program::types::{ElementType, TensorType};
@@ -60,6 +61,10 @@ fn package() -> Package {
         places: Vec::new(),
         estimated_cycles: 800,
         scheduled_cycles: 900,
+        peak_memory: PeakMemory {
+            bytes: 500,
+            tile: 1,
+        },
     };
     let package = Package::new(target, metadata, images.finish(), vec![]);
     package.check(target).unwrap();
@@ -172,7 +177,7 @@ fn a_program_runs_repeatedly() {
     device
         .load(Program {
             package: Some(&package),
-            graph: None,
+            ..Program::default()
         })
         .unwrap();
     assert_eq!(
@@ -199,6 +204,10 @@ fn a_program_runs_repeatedly() {
             simulated_initialize_cycles: Some(10),
             scheduled_cycles: Some(900),
             estimated_cycles: Some(800),
+            peak_memory: Some(PeakMemory {
+                bytes: 500,
+                tile: 1,
+            }),
         };
         assert_eq!(report, expected);
     }
@@ -209,7 +218,7 @@ fn errors_name_the_subject() {
     let package = package();
     let program = Program {
         package: Some(&package),
-        graph: None,
+        ..Program::default()
     };
     let x = host(&[4, 3], &[0.0]);
     let mut d = device(10_000);
@@ -272,7 +281,7 @@ fn the_simulator_meets_the_host() {
     device
         .load(Program {
             package: Some(&package),
-            graph: None,
+            ..Program::default()
         })
         .unwrap();
     device.initialize(&parameters()).unwrap();

@@ -82,7 +82,7 @@ pub fn compile(model: &Model, threads: bool) -> Checked<Compiled> {
             module.run(&pipeline).map_err(|e| format!("{name}: {e}"))?;
             let found = module.candidates().map_err(|e| format!("{name}: {e}"))?;
             let mut tiles = Vec::new();
-            for candidate in found {
+            for (_, candidate) in found {
                 match candidate {
                     Candidate::Graph(g) => selected.push(g),
                     Candidate::Tiles(t) => tiles.push(t),
@@ -150,7 +150,7 @@ fn simulate(model: &Model, package: &Package) -> Checked<(Vec<HostArray>, RunRep
     let mut device = SimulatorDevice::new(Target::ipu21(), MAX_CYCLES);
     let program = Program {
         package: Some(package),
-        graph: None,
+        ..Program::default()
     };
     let run = |device: &mut SimulatorDevice, inputs: &[HostArray]| {
         device.run(inputs).map_err(|e| format!("simulator: {e}"))
