@@ -1,8 +1,8 @@
 //! `ipu-convert-layouts`: rearrangements to explicit copies.
 //!
-//! Between panels of equal tensors, data crosses tiles in panel runs ([`panels`]): a run of rows
+//! Between panels of equal tensors, data crosses tiles in panel runs (`panels`): a run of rows
 //! of one panel is contiguous on both sides, and kernels pack rows into panels and back. Every
-//! other rearrangement is lowered by the runs of its view ([`lower`]).
+//! other rearrangement is lowered by the runs of its view (`lower`).
 
 mod arrival;
 mod lower;
