@@ -117,16 +117,8 @@ impl Convert<'_> {
     /// A buffer for the time of this rearrangement.
     fn scratch(&mut self, ty: TensorType, layout: Layout, what: &str) -> BufferId {
         let name = unused(&mut self.names.buffers, &self.name, what);
-        self.program.add_buffer(Buffer {
-            name,
-            ty,
-            layout,
-            align: 32,
-            tail: 0,
-            live: None,
-            address: None,
-            location: self.location.clone(),
-        })
+        let buffer = Buffer::new(name, ty, layout, &self.location);
+        self.program.add_buffer(buffer)
     }
 
     /// A name for a step.

@@ -192,16 +192,8 @@ impl Builder<'_> {
 
     fn buffer(&mut self, name: &str, ty: TensorType, layout: Layout, location: &str) -> BufferId {
         let name = self.symbol(name);
-        self.program.add_buffer(Buffer {
-            name,
-            ty,
-            layout,
-            align: 32,
-            tail: 0,
-            live: None,
-            address: None,
-            location: location.to_owned(),
-        })
+        self.program
+            .add_buffer(Buffer::new(name, ty, layout, location))
     }
 
     /// The name of a value: its parameter, its argument, or the step that computes it.

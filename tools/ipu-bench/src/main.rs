@@ -10,6 +10,7 @@ mod workloads;
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -86,8 +87,24 @@ enum Command {
     },
 }
 
-fn main() -> Result<()> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let text = format!("{error:#}");
+            // Located diagnostics already say that they are errors.
+            if text.contains(": error: ") {
+                eprintln!("{text}");
+            } else {
+                eprintln!("error: {text}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
         Command::Kernels { format, kernel } => kernels::run(format, kernel.as_deref()),
         Command::Timing { format, kernels } => timing::run(format, kernels.as_deref()),
         Command::Workloads {

@@ -110,7 +110,8 @@ struct Row {
 /// A model does not compile or run, its data cannot be read, or results are beyond the limits;
 /// the latter after all rows are printed.
 pub fn run(request: &Request<'_>) -> Result<()> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    let own = root.unwrap_or(Path::new(".")).join("examples");
     let examples = request.examples.unwrap_or(&own);
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
     let chosen = |w: &&Workload| request.only.is_none_or(|name| name == w.name);

@@ -3,7 +3,7 @@
 use super::{Candidate, Machine, Words, blocks, bytes, copied, far, grid};
 use ipu_program::graph::{BinaryKind, OpKind, ReduceKind, UnaryKind};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
-use ipu_program::plan::{Family, Plan};
+use ipu_program::plan::Family;
 use ipu_program::types::{ElementType, Matrix};
 
 /// The kernel that clears columns within the last panel.
@@ -81,31 +81,6 @@ pub fn row_scalars(kind: &OpKind, columns: u32) -> Vec<(&'static str, u32)> {
     }
 }
 
-fn candidate(
-    family: Family,
-    operands: Vec<Layout>,
-    result: Layout,
-    partials: ElementType,
-    compute_cycles: u64,
-    bytes: u64,
-) -> Candidate {
-    Candidate {
-        plan: Plan {
-            family,
-            grid_rows: result.rows.parts,
-            grid_columns: result.columns.parts,
-            grid_k: 1,
-            partials,
-            operands,
-            compute_cycles,
-            exchange_cycles: 0,
-            candidates: 0,
-        },
-        result,
-        bytes,
-    }
-}
-
 /// The plan of an elementwise operator whose operands and result have `layout`.
 pub fn elementwise(
     machine: &Machine<'_>,
@@ -131,7 +106,7 @@ pub fn elementwise(
         cycles += machine.cycles(CLEAR_KERNEL, &words)?;
     }
     let bytes = bytes(&[(&layout, read), (&layout, written)]);
-    Some(candidate(
+    Some(Candidate::new(
         Family::Elementwise,
         vec![layout.clone(); operands],
         layout,
@@ -223,7 +198,7 @@ pub fn rowwise(
                 (&vector, f16),
                 (&vector, f16),
             ]);
-            Some(candidate(
+            Some(Candidate::new(
                 Family::Rowwise,
                 operands,
                 layout,
@@ -327,7 +302,7 @@ pub fn reduce_rows(
             let words = reduce_row_words(kind, x.rows.block, n, &from, &to);
             let cycles = machine.cycles(&reduce_row_kernel(kind), &words)?;
             let bytes = bytes(&[(&x, f16), (&result, f16)]);
-            Some(candidate(
+            Some(Candidate::new(
                 Family::Reduce,
                 vec![x],
                 result,
@@ -375,7 +350,7 @@ pub fn reduce_columns(
                 continue;
             };
             let bytes = bytes(&[(&x, f16), (&result, f16)]);
-            let plan = candidate(Family::Reduce, vec![x], result, f16, cycles, bytes);
+            let plan = Candidate::new(Family::Reduce, vec![x], result, f16, cycles, bytes);
             out.push(plan);
         }
     }
@@ -430,7 +405,7 @@ fn reduce_across(
         (&reduction.staging, f32),
         (&result, f16),
     ]);
-    let mut plan = candidate(Family::Reduce, vec![x], result, f32, cycles, bytes);
+    let mut plan = Candidate::new(Family::Reduce, vec![x], result, f32, cycles, bytes);
     plan.plan.grid_k = parts;
     plan.plan.exchange_cycles = machine.phase(u64::from(received / 4));
     Some(plan)
