@@ -18,6 +18,10 @@
 // stored (4 stores), in 8 bundles, one access each. Loads run on into the next strip; behind the last
 // strip of a worker they go back to its start, so that nothing outside the matrix is read.
 //
+// One batch of at most 8 rows goes another way, for which the places of a worker take less to find
+// out: it takes halves w, w + 6, w + 12, ... of panels, 2 strips each, so that every third panel
+// follows and strides are constant. The stores of zeros fill the slots in which a block is on its way.
+//
 // Memory rules: none. Plain 64-bit loads and stores, so src and dst may lie anywhere, also in one
 // element; they must not overlap.
 //
@@ -26,6 +30,7 @@
 //   if w > 0: 69 + 4 * b + n * (4 + 32 * w) + 19 * q + 12 * s
 //   if rows mod 16 > 0: 61 + 4 * b + n * (15 + 10 * f + tail + 4 * zeros) + 15 * q + 12 * s
 // with tail = 0, 10, 13, 14 for t = 0 to 3, and the blocks of zeros, 4 - f - (t > 0).
+// One batch of at most 8 rows, n halves: 48 + 40 * n, or 53 + 54 * n if there are more than 4 rows.
 
 	.set WSR, 1
 	.set WORKERS, 6
@@ -53,7 +58,18 @@
 	.supervisor
 	.p2align 3
 kernel_entry:
+	ld32 $m2, $m0, $mzero, ARG_BATCHES
+	ld32 $m3, $m0, $mzero, ARG_ROWS
 	setzi $m1, worker
+	setzi $m4, few
+	add $m2, $m2, -1
+	add $m3, $m3, -9
+	brnz $m2, strips
+	brpos $m3, strips
+	runall $m4, $m0, 0
+	sync 2
+	br $m10
+strips:
 	runall $m1, $m0, 0
 	sync 2
 	br $m10
@@ -315,5 +331,142 @@ zeros:
 	bri counts
 same_rest:
 	brnzdec $m6, rest_strip
+	exitz $mzero
+
+	// One batch of at most 8 rows. Registers:
+	//   m0  src                          m1  src_row in atoms
+	//   m2  dst, first block of rows     m11 dst, last block of rows
+	//   m3, m4, m5  from the first row of the last block to the others, in bytes: where there is
+	//               no row, again to the last one
+	//   m6  halves
+	//   m7, m8  from the last block of a strip to the next strip and to the next half, in atoms
+	//   m9, m10 from a column to the next one and from the last of a half to the next half, in atoms
+	//   a6:7    marks of the rows of the last block
+few:
+	get $m11, WSR
+	and $m11, $m11, 7
+	ARG $m6, ARG_PANELS
+	shl $m6, $m6, 1
+	add $m6, $m6, WORKERS - 1
+	sub $m6, $m6, $m11
+	// m6 / 6, exact below 98304.
+	setzi $m2, 43691
+	mul $m6, $m6, $m2
+	shr $m6, $m6, 18
+	brz $m6, no_strips
+	// Half w is half w mod 2 of panel w / 2.
+	ARG $m0, ARG_SRC
+	ARG $m3, ARG_SRC_OFFSET
+	add $m0, $m0, $m3
+	ARG $m8, ARG_SRC_PANEL
+	shr $m3, $m11, 1
+	mul $m3, $m3, $m8
+	add $m0, $m0, $m3
+	and $m3, $m11, 1
+	shl $m3, $m3, 4
+	add $m0, $m0, $m3
+	mul $m8, $m8, 3
+	shr $m8, $m8, 3
+	add $m8, $m8, -1
+	ARG $m2, ARG_DST
+	ARG $m3, ARG_DST_OFFSET
+	add $m2, $m2, $m3
+	ARG $m9, ARG_DST_ROW
+	mul $m3, $m9, $m11
+	shl $m3, $m3, 3
+	add $m2, $m2, $m3
+	shr $m9, $m9, 3
+	mul $m10, $m9, 41
+	ARG $m7, ARG_ROWS
+	ARG $m1, ARG_SRC_ROW
+	add $m7, $m7, -1
+	and $m5, $m7, 3
+	shl $m3, $m5, 3
+	setzi $m4, marks
+	ld64 $a6:7, $m4, $m3, 0
+	min $m3, $m5, 1
+	mul $m3, $m3, $m1
+	min $m4, $m5, 2
+	mul $m4, $m4, $m1
+	mul $m5, $m5, $m1
+	shr $m7, $m7, 2
+	brnz $m7, two_blocks
+
+	// The rows of the last block: the marks are put on its columns, since a row that is not there is
+	// read as another one. `load` and, below, `store`: the steps behind the last row and column.
+	.macro LOAD_LAST load
+	{ ld64 $a0:1, $mzero, $m0, 0 ; fnop }
+	{ ld64 $a2:3, $m3, $m0, 0 ; fnop }
+	{ ld64 $a0:1, $m4, $m0, 0 ; f16v4istacc $azeros, $a0:1, $a2:3, P0 }
+	{ ld64step $a2:3, $m5, $m0+=, \load ; fnop }
+	.endm
+	.macro STRIP_4 load, store
+	LOAD_LAST \load
+	{ st64 $azeros, $m2, $mzero, 1 ; f16v4istacc $azeros, $a0:1, $a2:3, P1 }
+	{ st64 $azeros, $m2, $mzero, 2 ; f16v4stacc $a0:1, P0 }
+	{ st64 $azeros, $m2, $mzero, 3 ; and64 $a0:1, $a0:1, $a6:7 }
+	{ st64step $a0:1, $mzero, $m2+=, $m9 ; f16v4stacc $a2:3, P1 }
+	{ st64 $azeros, $m2, $mzero, 1 ; and64 $a2:3, $a2:3, $a6:7 }
+	{ st64 $azeros, $m2, $mzero, 2 ; f16v4istacc $a4:5, $azeros, $azeros, P0 }
+	{ st64 $azeros, $m2, $mzero, 3 ; and64 $a4:5, $a4:5, $a6:7 }
+	{ st64step $a2:3, $mzero, $m2+=, $m9 ; f16v4istacc $a0:1, $azeros, $azeros, P1 }
+	{ st64 $azeros, $m2, $mzero, 1 ; and64 $a0:1, $a0:1, $a6:7 }
+	{ st64 $azeros, $m2, $mzero, 2 ; fnop }
+	{ st64 $azeros, $m2, $mzero, 3 ; fnop }
+	{ st64step $a4:5, $mzero, $m2+=, $m9 ; fnop }
+	{ st64 $azeros, $m2, $mzero, 1 ; fnop }
+	{ st64 $azeros, $m2, $mzero, 2 ; fnop }
+	{ st64 $azeros, $m2, $mzero, 3 ; fnop }
+	{ st64step $a0:1, $mzero, $m2+=, \store ; fnop }
+	.endm
+	.p2align 3
+	{ rpt $m6, 39 ; fnop }
+	STRIP_4 1, $m9
+	STRIP_4 $m8, $m10
+	exitz $mzero
+
+two_blocks:
+	shr $m1, $m1, 3
+	shl $m7, $m1, 2
+	sub $m8, $m8, $m7
+	sub $m7, 1, $m7
+	add $m11, $m2, 8
+	.macro STRIP_8 load, store
+	{ ld64step $a0:1, $mzero, $m0+=, $m1 ; fnop }
+	{ ld64step $a2:3, $mzero, $m0+=, $m1 ; fnop }
+	{ ld64step $a0:1, $mzero, $m0+=, $m1 ; f16v4istacc $azeros, $a0:1, $a2:3, P0 }
+	{ ld64step $a2:3, $mzero, $m0+=, $m1 ; fnop }
+	{ nop ; f16v4istacc $azeros, $a0:1, $a2:3, P1 }
+	{ nop ; f16v4stacc $a0:1, P0 }
+	{ st64step $a0:1, $mzero, $m2+=, $m9 ; f16v4stacc $a2:3, P1 }
+	{ st64step $a2:3, $mzero, $m2+=, $m9 ; f16v4istacc $a4:5, $azeros, $azeros, P0 }
+	{ st64step $a4:5, $mzero, $m2+=, $m9 ; f16v4istacc $a0:1, $azeros, $azeros, P1 }
+	{ st64step $a0:1, $mzero, $m2+=, \store ; fnop }
+	LOAD_LAST \load
+	{ st64 $azeros, $m11, $mzero, 1 ; f16v4istacc $azeros, $a0:1, $a2:3, P1 }
+	{ st64 $azeros, $m11, $mzero, 2 ; f16v4stacc $a0:1, P0 }
+	{ nop ; and64 $a0:1, $a0:1, $a6:7 }
+	{ st64step $a0:1, $mzero, $m11+=, $m9 ; f16v4stacc $a2:3, P1 }
+	{ st64 $azeros, $m11, $mzero, 1 ; and64 $a2:3, $a2:3, $a6:7 }
+	{ st64 $azeros, $m11, $mzero, 2 ; f16v4istacc $a4:5, $azeros, $azeros, P0 }
+	{ st64step $a2:3, $mzero, $m11+=, $m9 ; and64 $a4:5, $a4:5, $a6:7 }
+	{ st64 $azeros, $m11, $mzero, 1 ; f16v4istacc $a0:1, $azeros, $azeros, P1 }
+	{ st64 $azeros, $m11, $mzero, 2 ; and64 $a0:1, $a0:1, $a6:7 }
+	{ st64step $a4:5, $mzero, $m11+=, $m9 ; fnop }
+	{ st64 $azeros, $m11, $mzero, 1 ; fnop }
+	{ st64 $azeros, $m11, $mzero, 2 ; fnop }
+	{ st64step $a0:1, $mzero, $m11+=, \store ; fnop }
+	.endm
+	.p2align 3
+	{ rpt $m6, 53 ; fnop }
+	STRIP_8 $m7, $m9
+	STRIP_8 $m8, $m10
 no_strips:
 	exitz $mzero
+
+	.p2align 3
+marks:
+	.long 0x0000ffff, 0x00000000
+	.long 0xffffffff, 0x00000000
+	.long 0xffffffff, 0x0000ffff
+	.long 0xffffffff, 0xffffffff

@@ -121,9 +121,15 @@ pub enum Meaning {
         causal: bool,
     },
     /// `out = (x - mean) / sqrt(variance + epsilon) * scale + bias` of each row.
-    LayerNorm,
+    LayerNorm {
+        /// Whether all workers share each row, which is another order of additions.
+        split: bool,
+    },
     /// `out = x / sqrt(mean of squares + epsilon) * scale` of each row.
-    RmsNorm,
+    RmsNorm {
+        /// Whether all workers share each row, which is another order of additions.
+        split: bool,
+    },
     /// One column: the sum (times `factor`) or the largest of each row.
     ReduceRow(Reduction),
     /// One row: the sum (times `factor`) or the largest of each column.

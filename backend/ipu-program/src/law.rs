@@ -15,7 +15,7 @@ pub enum Law {
     Cycles(u64),
     /// A word argument.
     Word(String),
-    /// Another law of the registry; [`resolve`] puts that law in its place.
+    /// Another law of the registry; reading the registry puts that law in its place.
     Law(String),
     /// Sum.
     Sum(Vec<Law>),

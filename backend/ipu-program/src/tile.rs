@@ -34,8 +34,26 @@ pub struct Buffer {
     pub location: String,
 }
 
+/// Alignment of buffers in bytes: what the widest accesses of kernels need.
+pub const BUFFER_ALIGN: u32 = 32;
+
 impl Buffer {
-    /// Bytes on each tile, without the tail.
+    /// A buffer without a tail that is not placed yet; `location` is that of the operation that it
+    /// belongs to.
+    pub fn new(name: String, ty: TensorType, layout: Layout, location: &str) -> Self {
+        Buffer {
+            name,
+            ty,
+            layout,
+            align: BUFFER_ALIGN,
+            tail: 0,
+            live: None,
+            address: None,
+            location: location.to_owned(),
+        }
+    }
+
+    /// Bytes on each tile, padding included, without the tail.
     pub fn bytes(&self) -> u32 {
         self.layout.storage(self.ty.element).bytes()
     }
@@ -285,12 +303,12 @@ pub struct RowsArea {
 }
 
 impl TileProgram {
-    /// The buffer behind an id.
+    /// The buffer behind an id of this program; another program's id panics or names another buffer.
     pub fn buffer(&self, id: BufferId) -> &Buffer {
         &self.buffers[id.0 as usize]
     }
 
-    /// Adds a buffer.
+    /// Adds a buffer, whose name must not be in use.
     pub fn add_buffer(&mut self, buffer: Buffer) -> BufferId {
         self.buffers.push(buffer);
         BufferId(self.buffers.len() as u32 - 1)

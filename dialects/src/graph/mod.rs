@@ -1,4 +1,4 @@
-//! Functions of dialect `nn` as [`Graph`], and back.
+//! Functions of dialect `nn` as [`ipu_program::graph::Graph`], and back.
 
 mod build;
 pub(crate) mod kind;

@@ -1,8 +1,8 @@
 //! `ipu-convert-layouts`: rearrangements to explicit copies.
 //!
-//! Between panels of equal tensors, data crosses tiles in panel runs ([`panels`]): a run of rows
+//! Between panels of equal tensors, data crosses tiles in panel runs (`panels`): a run of rows
 //! of one panel is contiguous on both sides, and kernels pack rows into panels and back. Every
-//! other rearrangement is lowered by the runs of its view ([`lower`]).
+//! other rearrangement is lowered by the runs of its view (`lower`).
 
 mod arrival;
 mod lower;
@@ -117,16 +117,8 @@ impl Convert<'_> {
     /// A buffer for the time of this rearrangement.
     fn scratch(&mut self, ty: TensorType, layout: Layout, what: &str) -> BufferId {
         let name = unused(&mut self.names.buffers, &self.name, what);
-        self.program.add_buffer(Buffer {
-            name,
-            ty,
-            layout,
-            align: 32,
-            tail: 0,
-            live: None,
-            address: None,
-            location: self.location.clone(),
-        })
+        let buffer = Buffer::new(name, ty, layout, &self.location);
+        self.program.add_buffer(buffer)
     }
 
     /// A name for a step.

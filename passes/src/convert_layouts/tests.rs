@@ -209,16 +209,7 @@ impl Case {
             let ty = TensorType::new(shape.clone(), self.element);
             let layout = place.layout(&ty);
             p.tiles = p.tiles.max(layout.tile_end());
-            p.add_buffer(Buffer {
-                name: (*name).into(),
-                ty,
-                layout,
-                align: 32,
-                tail: 0,
-                live: None,
-                address: None,
-                location: "m.mlir:1:1".into(),
-            });
+            p.add_buffer(Buffer::new((*name).into(), ty, layout, "m.mlir:1:1"));
         }
         for (i, buffer) in [BufferId(0), BufferId(1)].into_iter().enumerate() {
             if i == 0 || self.filled {

@@ -1,6 +1,6 @@
 //! `ipu-phase-exchanges`: as few phases as the dependences allow, and a schedule for each.
 //!
-//! Exchanges that do not depend on each other are merged first ([`merge`]): only here is every
+//! Exchanges that do not depend on each other are merged first (`merge`): only here is every
 //! exchange of a program known, those that rearrangements became and those that were there.
 //!
 //! Schedules are events with symbolic operands; addresses come later, and placement keeps apart

@@ -175,7 +175,7 @@ fn variable(name: &str) -> Option<Var> {
     name.parse().ok()
 }
 
-/// The rules, each exact or a removal of a rounding step; the numbers are those of the table in
+/// The rules, each exact or a removal of a rounding step; the names are those of the table in
 /// `docs/operator-selection.md`.
 fn rules() -> Vec<Rewrite<Term, Shapes>> {
     vec![

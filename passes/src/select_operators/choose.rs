@@ -5,7 +5,7 @@ use super::views::{Views, is_view};
 use super::{Finalist, NoLowering, SelectError, host};
 use ipu_program::graph::{Activation, Graph, Op, OpKind, ValueId};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
-use ipu_program::plan::{Family, Plan};
+use ipu_program::plan::Family;
 use ipu_program::types::{ElementType, TensorType};
 use std::collections::BTreeMap;
 
@@ -242,20 +242,10 @@ impl Chooser<'_> {
             (kind, _) if is_view(kind) || matches!(kind, OpKind::Concat { .. }) => {
                 local::spreads(machine, result.matrix(), &[1])
                     .into_iter()
-                    .map(|layout| Candidate {
-                        plan: Plan {
-                            family: Family::View,
-                            grid_rows: layout.rows.parts,
-                            grid_columns: layout.columns.parts,
-                            grid_k: 1,
-                            partials: result.element,
-                            operands: Vec::new(),
-                            compute_cycles: 0,
-                            exchange_cycles: 0,
-                            candidates: 0,
-                        },
-                        bytes: u64::from(layout.storage(result.element).bytes()) * 2,
-                        result: layout,
+                    .map(|layout| {
+                        let bytes = u64::from(layout.storage(result.element).bytes()) * 2;
+                        let element = result.element;
+                        Candidate::new(Family::View, Vec::new(), layout, element, 0, bytes)
                     })
                     .collect()
             }

@@ -124,10 +124,12 @@ impl Normalizer<'_> {
                     transpose_b,
                 },
                 &[a, b],
-            ) if transpose_a || !self.host(b) => {
+            ) if transpose_a || transpose_b || !self.host(b) => {
                 let a = if transpose_a { self.swap(a) } else { a };
                 let (sa, sb) = (self.shape(a), self.shape(b));
-                let b = if self.host(b) || sa.len() == sb.len() {
+                // A product of a batch and weights that are as they should be is a linear operator.
+                let weights = self.host(b) && !transpose_b;
+                let b = if weights || sa.len() == sb.len() {
                     b
                 } else {
                     // One right operand for the whole batch: its rows are one matrix.
@@ -333,7 +335,15 @@ impl Normalizer<'_> {
         let kind = OpKind::Linear {
             activation: Activation::None,
         };
-        let operands = [&[x, w], bias].concat();
-        self.add(kind, operands, vec![n * oh * ow, filters])
+        let shape = vec![n * oh * ow, filters];
+        match *bias {
+            // Only what the host knows can enter the accumulators.
+            [b] if !self.host(b) => {
+                let product = self.add(kind, vec![x, w], shape.clone());
+                let b = self.add(OpKind::Broadcast, vec![b], shape.clone());
+                self.add(OpKind::Binary(BinaryKind::Add), vec![product, b], shape)
+            }
+            _ => self.add(kind, [&[x, w], bias].concat(), shape),
+        }
     }
 }

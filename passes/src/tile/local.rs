@@ -8,9 +8,10 @@ use crate::select_operators::plans::local::{
     row_scalars, row_words, spoils_padding,
 };
 use ipu_program::graph::{Activation, Op, ReduceKind};
-use ipu_program::layout::{PANEL, Split};
+use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Split};
 use ipu_program::plan::Plan;
-use ipu_program::types::ElementType;
+use ipu_program::tile::BufferId;
+use ipu_program::types::{ElementType, TensorType};
 
 impl Builder<'_> {
     /// An operator on equal layouts, element by element.
@@ -22,7 +23,7 @@ impl Builder<'_> {
             return Err(error(op, "no kernel for it"));
         };
         let ty = self.graph.ty(op.result).clone();
-        let operand = ipu_program::types::TensorType {
+        let operand = TensorType {
             element: read,
             ..ty.clone()
         };
@@ -46,28 +47,45 @@ impl Builder<'_> {
         let shards = layout.shards(ty.matrix());
         let tiles: Vec<_> = shards.iter().map(|s| (s.tile, words.clone())).collect();
         self.compute(op, &step, &kernel, &named, tiles)?;
-        let columns = ty.matrix().columns;
-        let storage = layout.storage(ty.element);
-        if spoils_padding(&op.kind) && !columns.is_multiple_of(PANEL) {
-            let ends: Vec<_> = shards
-                .iter()
-                .filter(|s| !(s.columns.len() as u32).is_multiple_of(PANEL))
-                .map(|s| {
-                    let (rows, columns) = (s.rows.len() as u32, s.columns.len() as u32);
-                    (s.tile, clear_words(rows, columns, &storage))
-                })
-                .collect();
-            let step = format!("{}.padding", self.program.buffer(out).name);
-            self.compute(op, &step, CLEAR_KERNEL, &[("out", Some(out))], ends)?;
+        if spoils_padding(&op.kind, ty.element) {
+            self.clear_padding(op, out)?;
         }
         Ok(())
+    }
+
+    /// Clears the columns of an f16 buffer that pad its last panel.
+    pub fn clear_padding(&mut self, op: &Op, out: BufferId) -> Result<(), TileError> {
+        let buffer = self.program.buffer(out);
+        let storage = buffer.layout.storage(buffer.ty.element);
+        let ends: Vec<_> = buffer
+            .layout
+            .shards(buffer.ty.matrix())
+            .iter()
+            .map(|s| (s.tile, s.rows.len() as u32, s.columns.len() as u32))
+            .filter(|(_, _, columns)| !columns.is_multiple_of(PANEL))
+            .map(|(tile, rows, columns)| (tile, clear_words(rows, columns, &storage)))
+            .collect();
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let step = format!("{}.padding", buffer.name);
+        self.compute(op, &step, CLEAR_KERNEL, &[("out", Some(out))], ends)
     }
 
     /// An operator on whole rows, with vectors as further operands.
     pub fn rowwise(&mut self, op: &Op, plan: &Plan) -> Result<(), TileError> {
         let layout = self.result_layout(op)?;
         let layouts = self.operand_layouts(op, plan)?;
-        let Some(kernel) = row_kernel(&op.kind) else {
+        let matrix = self.graph.ty(op.result).matrix();
+        let scalars = row_scalars(&op.kind, matrix.columns);
+        let (from, to) = (
+            layouts[0].storage(ElementType::F16),
+            layout.storage(ElementType::F16),
+        );
+        let words =
+            |rows| row_words(rows, matrix.columns, &from, &to).with(scalars.iter().copied());
+        let fullest = words(layout.rows.block);
+        let Some((kernel, _)) = row_kernel(self.kernels, &op.kind, &fullest) else {
             return Err(error(op, "no kernel for it"));
         };
         let mut named = Vec::new();
@@ -78,21 +96,29 @@ impl Builder<'_> {
         let out = self.result(op, op.kind.name(), layout.clone());
         let step = format!("{}.step", self.program.buffer(out).name);
         named.push(("out", Some(out)));
-        let matrix = self.graph.ty(op.result).matrix();
-        let scalars = row_scalars(&op.kind, matrix.columns);
-        let (from, to) = (
-            layouts[0].storage(ElementType::F16),
-            layout.storage(ElementType::F16),
-        );
-        let tiles: Vec<_> = layout
-            .shards(matrix)
-            .into_iter()
-            .map(|s| {
-                let words = row_words(s.rows.len() as u32, matrix.columns, &from, &to);
-                (s.tile, words.with(scalars.iter().copied()))
-            })
+        named.push(("scratch", self.row_scratch(op, kernel, &layout)));
+        let shards = layout.shards(matrix).into_iter();
+        let tiles: Vec<_> = shards
+            .map(|s| (s.tile, words(s.rows.len() as u32)))
             .collect();
         self.compute(op, &step, kernel, &named, tiles)
+    }
+
+    /// What workers that share rows tell each other on the tiles of a layout, 64 bytes; `None`
+    /// when the kernel needs nothing.
+    fn row_scratch(&mut self, op: &Op, kernel: &str, layout: &Layout) -> Option<BufferId> {
+        self.kernels.get(kernel)?.buffer("scratch")?;
+        let parts = layout.rows.parts;
+        let scratch = Layout {
+            rows: Split::even(parts, parts, 1, layout.rows.stride),
+            columns: Split::whole(16),
+            order: ElementOrder::Rows,
+            memory: MemoryClass::Any,
+            ..layout.clone()
+        };
+        let ty = TensorType::new([parts, 16], ElementType::F32);
+        let name = format!("{}.scratch", op.kind.name());
+        Some(self.buffer(&name, ty, scratch, &op.location))
     }
 
     /// A reduction in normal form.

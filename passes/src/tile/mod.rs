@@ -10,6 +10,7 @@ mod products;
 use crate::select_operators::plans::{Words, same_places, spread};
 use crate::select_operators::views::{Viewed, Views, is_view};
 use ipu_program::graph::{Graph, Op, OpKind, ValueId};
+use ipu_program::infer::broadcast;
 use ipu_program::kernels::{Access, Kernels};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass};
 use ipu_program::plan::{Family, Plan};
@@ -59,7 +60,13 @@ pub fn values(graph: &Graph, kernels: &Kernels) -> Result<Vec<(String, ValueId)>
         let Source::Output(i) = binding.source else {
             return None;
         };
-        Some((binding.buffer, *graph.outputs.get(i as usize)?))
+        let v = *graph.outputs.get(i as usize)?;
+        // A result may be where it was computed.
+        let known = b
+            .buffers
+            .get(&v)
+            .is_some_and(|ids| ids.contains(&binding.buffer));
+        (!known).then_some((binding.buffer, v))
     });
     let held = b.buffers.iter();
     let held = held.flat_map(|(&v, ids)| ids.iter().map(move |&id| (id, v)));
@@ -186,16 +193,8 @@ impl Builder<'_> {
 
     fn buffer(&mut self, name: &str, ty: TensorType, layout: Layout, location: &str) -> BufferId {
         let name = self.symbol(name);
-        self.program.add_buffer(Buffer {
-            name,
-            ty,
-            layout,
-            align: 32,
-            tail: 0,
-            live: None,
-            address: None,
-            location: location.to_owned(),
-        })
+        self.program
+            .add_buffer(Buffer::new(name, ty, layout, location))
     }
 
     /// The name of a value: its parameter, its argument, or the step that computes it.
@@ -230,7 +229,7 @@ impl Builder<'_> {
             return Ok(id);
         }
         let viewed = self.views.viewed(self.graph, v);
-        if let Some(id) = self.bound(&viewed, layout, &ty) {
+        if let Some(id) = self.bound(&viewed, &self.graph.ty(v).shape, layout, &ty) {
             self.buffers.entry(v).or_default().push(id);
             return Ok(id);
         }
@@ -261,23 +260,29 @@ impl Builder<'_> {
         Some(id)
     }
 
-    /// A new buffer that the host fills with a parameter or constant; `None` when the value is
-    /// something else or has to be brought into another order first.
-    fn bound(&mut self, viewed: &Viewed, layout: &Layout, ty: &TensorType) -> Option<BufferId> {
+    /// A new buffer that the host fills with a parameter or constant, seen in `shape`; `None` when
+    /// the value is something else or has to be brought into another order first.
+    fn bound(
+        &mut self,
+        viewed: &Viewed,
+        shape: &[u32],
+        layout: &Layout,
+        ty: &TensorType,
+    ) -> Option<BufferId> {
         let op = self.graph.definition(viewed.base)?;
         let known = self.graph.ty(viewed.base).clone();
         if !viewed.strided.is_whole(known.elements()) {
             return None;
         }
-        // The host broadcasts and rounds. Another shape with the same matrix view is the same
-        // data; for a shape that differs more, the elements have to move.
-        let reshaped = known.elements() == ty.elements() && known.shape != ty.shape;
-        let ty = if reshaped && known.matrix() == ty.matrix() {
-            TensorType::new(known.shape.clone(), ty.element)
-        } else if reshaped && known.matrix().rows > 1 {
-            return None;
-        } else {
+        // The host broadcasts what is in its own shape, and rounds. Another shape with the same
+        // matrix view is the same data; for a shape that differs more, the elements have to move.
+        let own = known.shape == shape;
+        let ty = if own && broadcast(&known.shape, &ty.shape).is_some_and(|s| s == ty.shape) {
             ty.clone()
+        } else if known.elements() == ty.elements() && known.matrix() == ty.matrix() {
+            TensorType::new(known.shape.clone(), ty.element)
+        } else {
+            return None;
         };
         let source = match &op.kind {
             OpKind::Parameter { name } => Source::Parameter {
@@ -308,7 +313,7 @@ impl Builder<'_> {
             strided: Strided::whole(&ty.shape),
         };
         let id = self
-            .bound(&whole, &layout, &ty)
+            .bound(&whole, &ty.shape, &layout, &ty)
             .ok_or_else(|| error(op, "an operand has no buffer"))?;
         self.buffers.entry(base).or_default().push(id);
         Ok(id)
@@ -493,9 +498,7 @@ impl Builder<'_> {
         let viewed = self.views.viewed(self.graph, v);
         let layout = spread(self.program.tiles, ty.matrix(), ElementOrder::Rows);
         // What the host knows reaches the result as it is.
-        if self.graph.ty(viewed.base).shape == ty.shape
-            && let Some(id) = self.bound(&viewed, &layout, &ty)
-        {
+        if let Some(id) = self.bound(&viewed, &ty.shape, &layout, &ty) {
             return Ok(id);
         }
         let source = match (op, self.buffers.get(&viewed.base)) {

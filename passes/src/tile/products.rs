@@ -281,7 +281,12 @@ impl Builder<'_> {
             ("acc", acc),
             ("out", Some(out)),
         ];
-        self.compute(op, &format!("{name}.gemm"), &kernel, &named, tiles)
+        self.compute(op, &format!("{name}.gemm"), &kernel, &named, tiles)?;
+        // Behind the last of the rows of a right operand that is not padded is whatever.
+        if transposed {
+            self.clear_padding(op, out)?;
+        }
+        Ok(())
     }
 
     /// The transposes of the `[matrices, rows, columns]` matrices that each tile has in `source`,

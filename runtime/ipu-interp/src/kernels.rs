@@ -72,8 +72,8 @@ impl Call<'_> {
             Meaning::Cast { to } => self.cast(memory, to),
             Meaning::RowBinary(kind) => self.row_binary(memory, arith::binary(kind)),
             Meaning::Softmax { causal } => self.softmax(memory, causal),
-            Meaning::LayerNorm => self.layer_norm(memory),
-            Meaning::RmsNorm => self.rms_norm(memory),
+            Meaning::LayerNorm { split } => self.layer_norm(memory, split),
+            Meaning::RmsNorm { split } => self.rms_norm(memory, split),
             Meaning::ReduceRow(reduction) => self.reduce_row(memory, reduction),
             Meaning::ReduceColumn { reduction, out } => self.reduce_column(memory, reduction, out),
         }

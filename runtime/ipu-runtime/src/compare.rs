@@ -158,10 +158,12 @@ pub fn ulp(value: f32, element: ElementType) -> f64 {
         ElementType::F32 => (23, -126, 127),
         ElementType::I32 => return 1.0,
     };
-    let exponent = match value {
-        v if v.is_finite() && v != 0.0 => (f64::from(v).abs().to_bits() >> 52) as i32 - 1023,
-        v if v == 0.0 => least,
-        _ => largest,
+    let exponent = if value == 0.0 {
+        least
+    } else if value.is_finite() {
+        (f64::from(value).abs().to_bits() >> 52) as i32 - 1023
+    } else {
+        largest
     };
     f64::from(2f32).powi(exponent.clamp(least, largest) - bits)
 }

@@ -202,38 +202,63 @@ fn simulate(program: &TileProgram, kernel: &Kernel, parameters: &Parameters) -> 
     (result, cycle - 1)
 }
 
+fn check(name: &str, kernel: &Kernel, size: Size, seed: u32) -> Result<(), TestCaseError> {
+    let program = program(name, kernel, size);
+    let parameters: Parameters = program
+        .bindings
+        .iter()
+        .enumerate()
+        .filter_map(|(i, b)| match &b.source {
+            Source::Parameter { name, ty } => {
+                Some((name.clone(), random(ty, seed ^ (i as u32 * 7919))))
+            }
+            _ => None,
+        })
+        .collect();
+    let (simulated, cycles) = simulate(&program, kernel, &parameters);
+    let words: Vec<u32> = kernel.words.iter().map(|w| word(w, size)).collect();
+    let law = Kernels::builtin().cycles(kernel, &words);
+    prop_assert!(
+        law.abs_diff(cycles) <= 12.max(cycles * 3 / 100),
+        "{name} {size:?}: law {law} cycles, simulated {cycles}"
+    );
+    let mut interpreter = Interpreter::new(&program, Kernels::builtin(), Fill::Zeros);
+    interpreter.initialize(&parameters).unwrap();
+    let interpreted = interpreter.run(&[]).unwrap().remove(0);
+    let both = simulated.values().iter().zip(interpreted.values());
+    for (i, (s, t)) in both.enumerate() {
+        prop_assert_eq!(
+            s.to_bits(),
+            t.to_bits(),
+            "{} {:?} element {}: {} {}",
+            name,
+            size,
+            i,
+            s,
+            t
+        );
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(12) })]
     #[test]
     fn simulator_interpreter_and_law_agree(m in 1u32..40, k in 1u32..70, n in 1u32..50, seed: u32) {
-        let size = Size { m, k, n };
         for (name, kernel) in &Kernels::builtin().kernels {
-            if !covers(kernel.meaning) {
-                continue;
-            }
-            let program = program(name, kernel, size);
-            let parameters: Parameters = program
-                .bindings
-                .iter()
-                .enumerate()
-                .filter_map(|(i, b)| match &b.source {
-                    Source::Parameter { name, ty } => Some((name.clone(), random(ty, seed ^ (i as u32 * 7919)))),
-                    _ => None,
-                })
-                .collect();
-            let (simulated, cycles) = simulate(&program, kernel, &parameters);
-            let words: Vec<u32> = kernel.words.iter().map(|w| word(w, size)).collect();
-            let law = Kernels::builtin().cycles(kernel, &words);
-            prop_assert!(
-                law.abs_diff(cycles) <= 12.max(cycles * 3 / 100),
-                "{} {:?}: law {} cycles, simulated {}", name, size, law, cycles
-            );
-            let mut interpreter = Interpreter::new(&program, Kernels::builtin(), Fill::Zeros);
-            interpreter.initialize(&parameters).unwrap();
-            let interpreted = interpreter.run(&[]).unwrap().remove(0);
-            for (i, (s, t)) in simulated.values().iter().zip(interpreted.values()).enumerate() {
-                prop_assert_eq!(s.to_bits(), t.to_bits(), "{} {:?} element {}: {} {}", name, size, i, s, t);
+            if covers(kernel.meaning) {
+                check(name, kernel, Size { m, k, n }, seed)?;
             }
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
+    /// Fewer rows than workers, which may divide the panels instead.
+    #[test]
+    fn copies_of_few_rows(m in 1u32..7, n in 1u32..640, seed: u32) {
+        let kernel = Kernels::builtin().get("copy_blocks").unwrap();
+        check("copy_blocks", kernel, Size { m, k: 1, n }, seed)?;
     }
 }

@@ -114,8 +114,15 @@ fn case(kind: Move, random: &mut Random) -> Case {
             }
         }
         Move::Transpose => {
-            let (batches, panels) = (random.between(1, 6), random.between(1, 3));
-            let rows = random.between(1, 70);
+            // One batch of few rows goes a way of its own.
+            let (batches, panels, rows) = match random.below(2) {
+                0 => (1, random.between(1, 12), random.between(1, 9)),
+                _ => (
+                    random.between(1, 6),
+                    random.between(1, 3),
+                    random.between(1, 70),
+                ),
+            };
             let (columns, groups) = (16 * panels, rows.div_ceil(16));
             let [src_row, src_panel] = strides(random, rows, panels);
             let [dst_row, dst_panel] = strides(random, columns, groups);

@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 
 const RECORD: u32 = 0x5c000;
 /// Buffers in order, also in two kinds of memory.
-const PLACES: [u32; 4] = [0x60000, 0x70000, 0x90000, 0xc0000];
+const PLACES: [u32; 5] = [0x60000, 0x70000, 0x90000, 0xc0000, 0xd0000];
 
 fn device() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../device")
@@ -309,18 +309,30 @@ fn ulp16(x: f64) -> f64 {
     (x.abs().log2().floor().max(-14.0) - 10.0).exp2()
 }
 
+/// Whether all workers share each row.
+fn is_split(kernel: &str) -> bool {
+    registry().get(kernel).unwrap().word("rows").is_some()
+}
+
+/// Scratch of kernels that need some: NaN.
+fn scratch(kernel: &str) -> Option<Data> {
+    is_split(kernel).then(|| half_data(vec![f32::NAN; 32]))
+}
+
 /// Row-wise kernels with their words.
 fn rows_call(kernel: &str, m: Matrix, buffers: Vec<Data>, more: &[(&str, u32)]) -> (Vec<f32>, u64) {
     let [rows_each, rows_extra] = share(m.rows);
-    let mut words = vec![
-        ("rows_each", rows_each),
-        ("rows_extra", rows_extra),
+    let mut words = match is_split(kernel) {
+        true => vec![("rows", m.rows)],
+        false => vec![("rows_each", rows_each), ("rows_extra", rows_extra)],
+    };
+    words.extend_from_slice(&[
         ("columns", m.columns),
         ("x_row", m.row()),
         ("x_panel", m.panel()),
         ("out_row", m.row()),
         ("out_panel", m.panel()),
-    ];
+    ]);
     words.extend_from_slice(more);
     run(&Call {
         kernel,
@@ -401,7 +413,8 @@ fn causal(m: Matrix, first_row: u32, period: u32, visible: u32, seed: u64) -> u6
 
 #[test]
 fn layer_norm_of_constant_rows() {
-    for columns in [1, 8, 64] {
+    let kernels = ["layer_norm_f16", "layer_norm_split_f16"];
+    for (kernel, columns) in kernels.into_iter().flat_map(|k| [1, 8, 64].map(|c| (k, c))) {
         let m = Matrix {
             rows: 2,
             columns,
@@ -409,17 +422,18 @@ fn layer_norm_of_constant_rows() {
         };
         let x = m.store(0.0, |row, _| [0.5, -3e-5][row as usize]);
         let bias: Vec<f32> = (0..m.padded()).map(|c| c as f32).collect();
-        let buffers = vec![
+        let mut buffers = vec![
             half_data(x),
             half_data(vec![3.0; m.padded() as usize]),
             half_data(bias),
-            half_data(vec![0.0; m.elements() as usize]),
         ];
+        buffers.extend(scratch(kernel));
+        buffers.push(half_data(vec![0.0; m.elements() as usize]));
         let words = [
             ("epsilon", 1e-5f32.to_bits()),
             ("inverse", (1.0 / columns as f32).to_bits()),
         ];
-        let (y, _) = rows_call("layer_norm_f16", m, buffers, &words);
+        let (y, _) = rows_call(kernel, m, buffers, &words);
         for (row, c) in (0..m.rows).flat_map(|row| (0..columns).map(move |c| (row, c))) {
             // The deviation is sqrt(epsilon), 316 times the f32 error of 0.5 remains.
             let error = (y[m.at(row, c)] - c as f32).abs();
@@ -480,7 +494,8 @@ proptest! {
 /// Layer norm, or RMS norm where there is no bias, compared with f64 on the same values. The worst
 /// error in units of 2^-11 of the largest term of a result: one for each rounding, two for that of
 /// the sum, which may be twice the term, and half a unit for the deviation.
-fn norm(m: Matrix, offset: f32, size: f32, seed: u64, layer: bool) -> (f64, u64) {
+fn norm(kernel: &str, m: Matrix, offset: f32, size: f32, seed: u64) -> (f64, u64) {
+    let layer = registry().get(kernel).unwrap().buffer("bias").is_some();
     let epsilon = 1e-5f32;
     let mut random = Random(seed);
     let x = m.store(f32::NAN, |_, _| {
@@ -497,12 +512,8 @@ fn norm(m: Matrix, offset: f32, size: f32, seed: u64, layer: bool) -> (f64, u64)
     if layer {
         buffers.push(half_data(bias.clone()));
     }
+    buffers.extend(scratch(kernel));
     buffers.push(half_data(vec![0.0; m.elements() as usize]));
-    let kernel = if layer {
-        "layer_norm_f16"
-    } else {
-        "rms_norm_f16"
-    };
     let words = [
         ("epsilon", epsilon.to_bits()),
         ("inverse", (1.0 / m.columns as f32).to_bits()),
@@ -539,6 +550,35 @@ fn norm(m: Matrix, offset: f32, size: f32, seed: u64, layer: bool) -> (f64, u64)
         }
     }
     (worst, cycles)
+}
+
+/// One worker takes 2,050 cycles for a layer norm of 144 columns.
+#[test]
+fn cycles_of_shared_rows() {
+    let mut worst = [0f64; 2];
+    for (rows, columns, limits) in [
+        (1, 1, [720, 540]),
+        (1, 15, [720, 540]),
+        (1, 16, [720, 540]),
+        (1, 17, [720, 540]),
+        (1, 144, [900, 650]),
+        (1, 1152, [2520, 1650]),
+        (2, 144, [1600, 1120]),
+    ] {
+        let m = Matrix {
+            rows,
+            columns,
+            panels: true,
+        };
+        let kernels = ["layer_norm_split_f16", "rms_norm_split_f16"];
+        for ((kernel, limit), worst) in kernels.into_iter().zip(limits).zip(&mut worst) {
+            let (error, cycles) = norm(kernel, m, 0.5, 2.0, u64::from(columns));
+            println!("{kernel} {rows} x {columns}: {cycles} cycles, error {error:.2}");
+            assert!(cycles <= limit, "{kernel} {rows} x {columns}: {cycles}");
+            *worst = worst.max(error);
+        }
+    }
+    assert!(worst[0] < 4.5 && worst[1] < 2.1, "{worst:?}");
 }
 
 /// Row reductions; the error of a sum is that of f32 sums and one rounding to f16.
@@ -583,10 +623,25 @@ proptest! {
     #![proptest_config(config(24))]
     #[test]
     fn norms_of_any_shape(m in matrix(), offset in -50f32..50.0, size in 0.1f32..20.0, seed: u64) {
-        let (layer, _) = norm(m, offset, size, seed, true);
+        let (layer, _) = norm("layer_norm_f16", m, offset, size, seed);
         prop_assert!(layer < 4.5, "{layer}");
-        let (rms, _) = norm(m, 0.0, size, seed, false);
+        let (rms, _) = norm("rms_norm_f16", m, 0.0, size, seed);
         prop_assert!(rms < 2.1, "{rms}");
+    }
+
+    #[test]
+    fn norms_of_shared_rows(
+        rows in 1u32..7, columns in 1u32..1200, panels: bool, offset in -50f32..50.0,
+        size in 0.1f32..20.0, seed: u64
+    ) {
+        // The few columns of a panel or two are as likely as all others.
+        for columns in [columns, columns % 40 + 1] {
+            let m = Matrix { rows, columns, panels };
+            let (layer, _) = norm("layer_norm_split_f16", m, offset, size, seed);
+            prop_assert!(layer < 4.5, "{layer}");
+            let (rms, _) = norm("rms_norm_split_f16", m, 0.0, size, seed);
+            prop_assert!(rms < 2.1, "{rms}");
+        }
     }
 
     #[test]
@@ -888,8 +943,9 @@ fn cycles_an_element() {
     };
     report("softmax_f16", 3.3, softmax(m, 0.125, 8.0, 1).1);
     report("softmax_causal_f16", 3.3, causal(m, 0, 64, 1, 1));
-    report("layer_norm_f16", 2.8, norm(m, 0.5, 2.0, 1, true).1);
-    report("rms_norm_f16", 1.75, norm(m, 0.5, 2.0, 1, false).1);
+    for (kernel, limit) in [("layer_norm_f16", 2.8), ("rms_norm_f16", 1.75)] {
+        report(kernel, limit, norm(kernel, m, 0.5, 2.0, 1).1);
+    }
     for kernel in ["reduce_row_sum_f16", "reduce_row_max_f16"] {
         report(kernel, 0.7, reduce_row(m, kernel, 0.1, 1));
     }

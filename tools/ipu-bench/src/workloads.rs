@@ -203,8 +203,7 @@ fn measure(
     let mut device = SimulatorDevice::new(Target::ipu21(), MAX_CYCLES);
     device.load(Program {
         package: Some(package),
-        graph: None,
-        tiles: None,
+        ..Program::default()
     })?;
     device.initialize(&parameters)?;
     let (outputs, report) = device.run(&inputs)?;

@@ -107,7 +107,7 @@ fn callee(package: &Package, tile: u32, name: &str) -> u32 {
 fn exchange(package: &Package) -> String {
     let is_exchange = |s: &&StepSummary| s.kind == StepKind::Exchange;
     let last = package.metadata.steps.iter().rfind(is_exchange);
-    last.expect("plans on four tiles exchange something")
+    last.unwrap_or_else(|| panic!("plans on four tiles exchange something"))
         .name
         .clone()
 }

@@ -50,6 +50,7 @@ const SOURCES: &[(&str, &str)] = &[
         "row_binary.S",
         include_str!("../../../../device/row_binary.S"),
     ),
+    ("rowsplit.S", include_str!("../../../../device/rowsplit.S")),
     ("rowwise.S", include_str!("../../../../device/rowwise.S")),
     ("start.S", include_str!("../../../../device/start.S")),
     (

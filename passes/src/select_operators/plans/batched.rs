@@ -1,8 +1,9 @@
 //! Products of what the program computes, matrix by matrix of a batch, and attention.
 
+use super::local::{CLEAR_KERNEL, clear_words};
 use super::{Candidate, Machine, Words, blocks, bytes, copied, grid, partials};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
-use ipu_program::plan::{Family, Plan};
+use ipu_program::plan::Family;
 use ipu_program::types::ElementType;
 
 /// The kernel that transposes blocks within a tile.
@@ -275,21 +276,15 @@ pub fn attention(
                 continue;
             };
             let list = [&q, &k, &v, &scores, &scores, &turned, &result].map(|l| (l, f16));
-            out.push(Candidate {
-                bytes: bytes(&list) + accumulators(partials, rows),
-                plan: Plan {
-                    family: Family::Attention,
-                    grid_rows: spread.parts * spread.row_parts,
-                    grid_columns: 1,
-                    grid_k: 1,
-                    partials,
-                    operands: vec![q, k, v],
-                    compute_cycles,
-                    exchange_cycles: 0,
-                    candidates: 0,
-                },
+            let bytes = bytes(&list) + accumulators(partials, rows);
+            out.push(Candidate::new(
+                Family::Attention,
+                vec![q, k, v],
                 result,
-            });
+                partials,
+                compute_cycles,
+                bytes,
+            ));
         }
     }
     out
@@ -385,25 +380,22 @@ pub fn product(
                 let words = transpose_words(batches, k, columns, &storage(&b), &storage(&turned));
                 cycles = cycles.and_then(|c| Some(c + machine.cycles(TRANSPOSE_KERNEL, &words)?));
                 list.push((&turned, f16));
+            } else if !n.is_multiple_of(PANEL) {
+                let words = clear_words(result.rows.block, n, &storage(&result));
+                cycles = cycles.and_then(|c| Some(c + machine.cycles(CLEAR_KERNEL, &words)?));
             }
             let Some(compute_cycles) = cycles else {
                 continue;
             };
-            out.push(Candidate {
-                bytes: bytes(&list) + accumulators(partials, rows),
-                plan: Plan {
-                    family: Family::Gemm,
-                    grid_rows: result.rows.parts,
-                    grid_columns: result.columns.parts,
-                    grid_k: 1,
-                    partials,
-                    operands: vec![a, b],
-                    compute_cycles,
-                    exchange_cycles: 0,
-                    candidates: 0,
-                },
+            let bytes = bytes(&list) + accumulators(partials, rows);
+            out.push(Candidate::new(
+                Family::Gemm,
+                vec![a, b],
                 result,
-            });
+                partials,
+                compute_cycles,
+                bytes,
+            ));
         }
     }
     out

@@ -206,21 +206,14 @@ fn whole(
     if bias {
         operands.push(b);
     }
-    Some(Candidate {
-        plan: Plan {
-            family: Family::Gemm,
-            grid_rows: gm,
-            grid_columns: gn,
-            grid_k: 1,
-            partials,
-            operands,
-            compute_cycles,
-            exchange_cycles: 0,
-            candidates: 0,
-        },
+    Some(Candidate::new(
+        Family::Gemm,
+        operands,
         result,
+        partials,
+        compute_cycles,
         bytes,
-    })
+    ))
 }
 
 /// The plans in which `gk` tiles share the contraction of `gn` parts of the columns; their sums

@@ -2,8 +2,9 @@
 
 use super::{Candidate, Machine, Words, blocks, bytes, copied, far, grid};
 use ipu_program::graph::{BinaryKind, OpKind, ReduceKind, UnaryKind};
+use ipu_program::kernels::Kernels;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
-use ipu_program::plan::{Family, Plan};
+use ipu_program::plan::Family;
 use ipu_program::types::{ElementType, Matrix};
 
 /// The kernel that clears columns within the last panel.
@@ -26,14 +27,17 @@ pub fn elementwise_kernel(kind: &OpKind, element: ElementType) -> Option<String>
     })
 }
 
-/// Whether an elementwise operator gives something else than 0 where its operands are 0, so that
-/// padding has to be cleared again.
-pub fn spoils_padding(kind: &OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Binary(BinaryKind::Div)
-            | OpKind::Unary(UnaryKind::Sigmoid | UnaryKind::Exp | UnaryKind::Rsqrt)
-    )
+/// Whether an elementwise operator leaves something else than 0 in the padding of an f16 result, so
+/// that it has to be cleared: it gives something else where its operands are 0, or it reads f32,
+/// whose padding nobody clears because products do not take it.
+pub fn spoils_padding(kind: &OpKind, written: ElementType) -> bool {
+    written == ElementType::F16
+        && matches!(
+            kind,
+            OpKind::Binary(BinaryKind::Div)
+                | OpKind::Unary(UnaryKind::Sigmoid | UnaryKind::Exp | UnaryKind::Rsqrt)
+                | OpKind::Cast
+        )
 }
 
 /// The word arguments that clear the padding of a shard with `columns` columns.
@@ -54,19 +58,28 @@ pub fn flat_words(storage: &ShardStorage, narrowest: ElementType) -> Words {
 /// The word arguments of a row-wise kernel on `rows` rows.
 pub fn row_words(rows: u32, columns: u32, x: &ShardStorage, out: &ShardStorage) -> Words {
     Words::rows(rows)
-        .with([("columns", columns)])
+        .with([("rows", rows), ("columns", columns)])
         .strides(["x_row", "x_panel"], x)
         .strides(["out_row", "out_panel"], out)
 }
 
-/// The kernel of a row-wise operator.
-pub fn row_kernel(kind: &OpKind) -> Option<&'static str> {
-    Some(match kind {
-        OpKind::Softmax { .. } => "softmax_f16",
-        OpKind::LayerNorm { .. } => "layer_norm_f16",
-        OpKind::RmsNorm { .. } => "rms_norm_f16",
+/// The fastest kernel of a row-wise operator for `words`, those of the tile with the most rows,
+/// and its cycles: a worker takes rows of its own, or with few rows all workers share each.
+pub fn row_kernel(kernels: &Kernels, kind: &OpKind, words: &Words) -> Option<(&'static str, u64)> {
+    let names: &[&'static str] = match kind {
+        OpKind::Softmax { .. } => &["softmax_f16"],
+        OpKind::LayerNorm { .. } => &["layer_norm_f16", "layer_norm_split_f16"],
+        OpKind::RmsNorm { .. } => &["rms_norm_f16", "rms_norm_split_f16"],
         _ => return None,
-    })
+    };
+    names
+        .iter()
+        .filter_map(|&name| {
+            let kernel = kernels.get(name)?;
+            let words = words.of(&kernel.words).ok()?;
+            Some((name, kernels.cycles(kernel, &words)))
+        })
+        .min_by_key(|found| found.1)
 }
 
 /// The scalars of a row-wise operator on rows of `columns` columns.
@@ -78,31 +91,6 @@ pub fn row_scalars(kind: &OpKind, columns: u32) -> Vec<(&'static str, u32)> {
             vec![("epsilon", epsilon.get().to_bits()), inverse]
         }
         _ => Vec::new(),
-    }
-}
-
-fn candidate(
-    family: Family,
-    operands: Vec<Layout>,
-    result: Layout,
-    partials: ElementType,
-    compute_cycles: u64,
-    bytes: u64,
-) -> Candidate {
-    Candidate {
-        plan: Plan {
-            family,
-            grid_rows: result.rows.parts,
-            grid_columns: result.columns.parts,
-            grid_k: 1,
-            partials,
-            operands,
-            compute_cycles,
-            exchange_cycles: 0,
-            candidates: 0,
-        },
-        result,
-        bytes,
     }
 }
 
@@ -126,12 +114,12 @@ pub fn elementwise(
     };
     let words = flat_words(&layout.storage(narrowest), narrowest);
     let mut cycles = machine.cycles(&elementwise_kernel(kind, read)?, &words)?;
-    if spoils_padding(kind) && !columns.is_multiple_of(PANEL) {
+    if spoils_padding(kind, written) && !columns.is_multiple_of(PANEL) {
         let words = clear_words(layout.rows.block, columns, &layout.storage(written));
         cycles += machine.cycles(CLEAR_KERNEL, &words)?;
     }
     let bytes = bytes(&[(&layout, read), (&layout, written)]);
-    Some(candidate(
+    Some(Candidate::new(
         Family::Elementwise,
         vec![layout.clone(); operands],
         layout,
@@ -195,9 +183,6 @@ pub fn rowwise(
     units: &[u32],
     at: Option<&Layout>,
 ) -> Vec<Candidate> {
-    let Some(kernel) = row_kernel(kind) else {
-        return Vec::new();
-    };
     let f16 = ElementType::F16;
     let mut layouts = row_layouts(machine, matrix, units, ElementOrder::Panels);
     layouts.extend(
@@ -213,7 +198,7 @@ pub fn rowwise(
             let storage = layout.storage(f16);
             let words = row_words(layout.rows.block, matrix.columns, &storage, &storage)
                 .with(row_scalars(kind, matrix.columns));
-            let cycles = machine.cycles(kernel, &words)?;
+            let (_, cycles) = row_kernel(machine.kernels, kind, &words)?;
             let vector = vector(&layout, matrix.columns);
             let mut operands = vec![layout.clone()];
             operands.extend(vec![vector.clone(); vectors]);
@@ -223,7 +208,7 @@ pub fn rowwise(
                 (&vector, f16),
                 (&vector, f16),
             ]);
-            Some(candidate(
+            Some(Candidate::new(
                 Family::Rowwise,
                 operands,
                 layout,
@@ -327,7 +312,7 @@ pub fn reduce_rows(
             let words = reduce_row_words(kind, x.rows.block, n, &from, &to);
             let cycles = machine.cycles(&reduce_row_kernel(kind), &words)?;
             let bytes = bytes(&[(&x, f16), (&result, f16)]);
-            Some(candidate(
+            Some(Candidate::new(
                 Family::Reduce,
                 vec![x],
                 result,
@@ -375,7 +360,7 @@ pub fn reduce_columns(
                 continue;
             };
             let bytes = bytes(&[(&x, f16), (&result, f16)]);
-            let plan = candidate(Family::Reduce, vec![x], result, f16, cycles, bytes);
+            let plan = Candidate::new(Family::Reduce, vec![x], result, f16, cycles, bytes);
             out.push(plan);
         }
     }
@@ -430,7 +415,7 @@ fn reduce_across(
         (&reduction.staging, f32),
         (&result, f16),
     ]);
-    let mut plan = candidate(Family::Reduce, vec![x], result, f32, cycles, bytes);
+    let mut plan = Candidate::new(Family::Reduce, vec![x], result, f32, cycles, bytes);
     plan.plan.grid_k = parts;
     plan.plan.exchange_cycles = machine.phase(u64::from(received / 4));
     Some(plan)

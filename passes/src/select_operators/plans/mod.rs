@@ -13,7 +13,7 @@ pub mod moves;
 
 use ipu_program::kernels::{Kernels, share};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
-use ipu_program::plan::Plan;
+use ipu_program::plan::{Family, Plan};
 use ipu_program::types::{ElementType, Matrix};
 use ipu_target::Target;
 
@@ -67,7 +67,7 @@ pub enum Objective {
 }
 
 impl Objective {
-    /// What is fewest, for reports.
+    /// What is fewest, as reports say after "fewest".
     pub fn describe(self) -> &'static str {
         match self {
             Objective::Cycles => "cycles of compute and exchange",
@@ -83,7 +83,7 @@ impl Objective {
 pub struct Words(Vec<(&'static str, u32)>);
 
 impl Words {
-    /// Names and values.
+    /// A list of names and values; a name stands in it once.
     pub fn new(list: impl Into<Vec<(&'static str, u32)>>) -> Self {
         Words(list.into())
     }
@@ -209,6 +209,36 @@ pub struct Candidate {
     pub result: Layout,
     /// Bytes that it needs on the fullest tile, all operands included.
     pub bytes: u64,
+}
+
+impl Candidate {
+    /// A candidate on the grid of its result, with no part of the contraction elsewhere and no
+    /// exchange of its own. `partials` is the element type of partial sums, `compute_cycles` those
+    /// of the fullest tile, `bytes` its memory with all operands.
+    pub(super) fn new(
+        family: Family,
+        operands: Vec<Layout>,
+        result: Layout,
+        partials: ElementType,
+        compute_cycles: u64,
+        bytes: u64,
+    ) -> Self {
+        Candidate {
+            plan: Plan {
+                family,
+                grid_rows: result.rows.parts,
+                grid_columns: result.columns.parts,
+                grid_k: 1,
+                partials,
+                operands,
+                compute_cycles,
+                exchange_cycles: 0,
+                candidates: 0,
+            },
+            result,
+            bytes,
+        }
+    }
 }
 
 /// Every distinct block size that dividing `extent` into 1 to `parts` parts gives, descending

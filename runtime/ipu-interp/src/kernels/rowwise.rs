@@ -5,7 +5,7 @@ use super::{ATOM, BLOCK, Call, FLOAT, HALF};
 use crate::kernels::arith::{Factor, accumulated, half_exp2, half_max, half_of, single_rsqrt};
 use crate::numerics::max;
 use crate::tile::{Memory, TileError};
-use ipu_program::kernels::Reduction;
+use ipu_program::kernels::{Reduction, WORKERS};
 use ipu_program::layout::PANEL;
 use ipu_program::types::ElementType;
 
@@ -36,6 +36,29 @@ fn lanes<const N: usize>(values: impl Iterator<Item = f32>, f: fn(f32, f32) -> f
         sums[i % N] = f(v, sums[i % N]);
     }
     sums
+}
+
+/// What the workers that share a row find for their parts of it by `one`. Worker w has halves w,
+/// w + 6, ... of panels; of each half `rowsplit.S` takes the second atom first.
+fn shared(row: &[f32], one: impl Fn(&[f32]) -> f32) -> [f32; WORKERS as usize] {
+    let (halves, _) = row.as_chunks::<{ 2 * LANES }>();
+    std::array::from_fn(|worker| {
+        let own = halves.iter().skip(worker).step_by(WORKERS as usize);
+        let own: Vec<f32> = own
+            .flat_map(|half| half[LANES..].iter().chain(&half[..LANES]))
+            .copied()
+            .collect();
+        one(&own)
+    })
+}
+
+/// The parts of even workers and of odd workers by turns, from `start` on, then both.
+fn joined(parts: [f32; WORKERS as usize], start: f32, f: fn(f32, f32) -> f32) -> f32 {
+    let [even, odd] = [0, 1].map(|first| {
+        let parts = parts.iter().skip(first).step_by(2);
+        parts.fold(start, |sum, &part| f(sum, part))
+    });
+    even + odd
 }
 
 /// `f16v4acc`.
@@ -154,7 +177,7 @@ impl Call<'_> {
         self.write_rows(memory, results)
     }
 
-    pub(super) fn layer_norm(&self, memory: &mut Memory<'_>) -> Result<(), TileError> {
+    pub(super) fn layer_norm(&self, memory: &mut Memory<'_>, split: bool) -> Result<(), TileError> {
         let (columns, panels) = self.columns()?;
         let (epsilon, inverse) = (self.float("epsilon")?, self.float("inverse")?);
         let bytes = panels * BLOCK;
@@ -163,23 +186,24 @@ impl Call<'_> {
         let mut results = Vec::new();
         for row in 0..self.rows(memory, panels)? {
             let x = self.row(memory, "x", row, panels)?;
-            let mean = lateral(&lanes::<LANES>(masked(&x, columns), add)) * inverse;
+            let data = masked(&x, columns);
+            let mean = match split {
+                false => sum(&data) * inverse,
+                // The sums go off 0, so that minus the mean is what comes out.
+                true => -(joined(shared(&data, sum), 0.0, |sum, part| sum - part) * inverse),
+            };
             let centre = half_of(mean);
-            let squares = lanes::<8>(
-                masked(&x, columns)
-                    .enumerate()
-                    .map(|(i, x)| match i < columns {
-                        true => half_of(centre - x),
-                        false => 0.0,
-                    }),
-                add_square,
-            );
+            let deviations: Vec<f32> = data.iter().map(|x| half_of(centre - x)).collect();
+            let deviations = masked(&deviations, columns);
             // The deviations were taken from the rounded mean.
             let off = centre - mean;
-            let variance = max(lateral(&squares) * inverse - off * off, 0.0);
+            let variance = max(squares(&deviations, split) * inverse - off * off, 0.0);
             let deviation = single_rsqrt(variance + epsilon);
             let factor = Factor::nearest(deviation);
-            let shift = 0.0 - mean * deviation;
+            let shift = match split {
+                false => 0.0 - mean * deviation,
+                true => -mean * deviation,
+            };
             let affine = scale.iter().zip(&bias);
             results.push(
                 x.iter()
@@ -194,14 +218,14 @@ impl Call<'_> {
         self.write_rows(memory, results)
     }
 
-    pub(super) fn rms_norm(&self, memory: &mut Memory<'_>) -> Result<(), TileError> {
+    pub(super) fn rms_norm(&self, memory: &mut Memory<'_>, split: bool) -> Result<(), TileError> {
         let (columns, panels) = self.columns()?;
         let (epsilon, inverse) = (self.float("epsilon")?, self.float("inverse")?);
         let scale = self.halves(memory, "scale", 0, panels * BLOCK)?;
         let mut results = Vec::new();
         for row in 0..self.rows(memory, panels)? {
             let x = self.row(memory, "x", row, panels)?;
-            let squares = lateral(&lanes::<8>(masked(&x, columns), add_square));
+            let squares = squares(&masked(&x, columns), split);
             let factor = Factor::nearest(single_rsqrt(squares * inverse + epsilon));
             results.push(
                 x.iter()
@@ -224,9 +248,7 @@ impl Call<'_> {
         for row in 0..self.rows(memory, panels)? {
             let x = self.row(memory, "x", row, panels)?;
             let value = match reduction {
-                Reduction::Sum => {
-                    half_of(lateral(&lanes::<LANES>(masked(&x, columns), add)) * factor)
-                }
+                Reduction::Sum => half_of(sum(&masked(&x, columns)) * factor),
                 Reduction::Max => x[..columns].iter().fold(f32::NAN, |m, &x| half_max(m, x)),
             };
             results.push(value);
@@ -295,7 +317,10 @@ impl Call<'_> {
 
     /// Rows of the call. Each has a place in `out`: this bounds the work before it starts.
     fn rows(&self, memory: &Memory<'_>, panels: u64) -> Result<u64, TileError> {
-        let rows = self.total("rows")?;
+        let rows = match self.kernel.word("rows") {
+            Some(_) => self.word("rows")?,
+            None => self.total("rows")?,
+        };
         let panels = if self.kernel.word("out_panel").is_some() {
             panels
         } else {
@@ -359,8 +384,22 @@ impl Call<'_> {
 }
 
 /// The elements of a row, 0 beyond its columns.
-fn masked(row: &[f32], columns: usize) -> impl Iterator<Item = f32> {
-    row.iter()
-        .enumerate()
-        .map(move |(i, &x)| if i < columns { x } else { 0.0 })
+fn masked(row: &[f32], columns: usize) -> Vec<f32> {
+    let mut row = row.to_vec();
+    row[columns..].fill(0.0);
+    row
+}
+
+/// The sum of a row or part of one by one worker.
+fn sum(row: &[f32]) -> f32 {
+    lateral(&lanes::<LANES>(row.iter().copied(), add))
+}
+
+/// The sum of the squares of a row.
+fn squares(row: &[f32], split: bool) -> f32 {
+    let one = |row: &[f32]| lateral(&lanes::<8>(row.iter().copied(), add_square));
+    match split {
+        false => one(row),
+        true => joined(shared(row, one), 0.0, |sum, part| sum + part),
+    }
 }

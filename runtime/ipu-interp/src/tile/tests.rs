@@ -516,3 +516,58 @@ proptest! {
         let _ = interpreter.run(&[x]);
     }
 }
+
+/// What steps write is noted once somebody asks, in whole pieces.
+#[test]
+fn writes_are_noted() {
+    let ty = TensorType::new([2, 16], ElementType::F16);
+    let mut p = TileProgram {
+        tiles: 2,
+        ..TileProgram::default()
+    };
+    let x = buffer(&mut p, "x", &ty, by_rows(2, 16, 1, ElementOrder::Rows));
+    let y = buffer(&mut p, "y", &ty, replicated(2, 16, 2, ElementOrder::Rows));
+    bind(&mut p, Source::Input(0), x);
+    let transfer = |source_offset, words, offset| Transfer {
+        source: 0,
+        source_offset,
+        words,
+        destinations: vec![(1, offset)],
+    };
+    // Two pieces that touch, one that overlaps them, one apart.
+    let transfers = vec![
+        transfer(0, 2, 8),
+        transfer(8, 2, 0),
+        transfer(0, 2, 12),
+        transfer(0, 1, 60),
+    ];
+    let copies = vec![Copy {
+        source: x,
+        destination: y,
+        transfers,
+    }];
+    p.steps.push(Step::Exchange {
+        name: "move".into(),
+        copies,
+        schedule: None,
+        location: String::new(),
+    });
+    let mut run = Interpreter::new(&p, Kernels::builtin(), Fill::Byte(0x3c));
+    assert_eq!(run.bytes(y, 0).unwrap(), [0x3c; 64]);
+    run.initialize(&Parameters::new()).unwrap();
+    assert_eq!(run.take_written(), []);
+    run.note_writes();
+    let input = HostArray::constant(ty, &[1.0]).unwrap();
+    run.write_inputs(&[input]).unwrap();
+    let piece = |tile, buffer, offset, end| Written {
+        tile,
+        buffer,
+        offset,
+        end,
+    };
+    assert_eq!(run.take_written(), [piece(0, x, 0, 64)]);
+    run.step(&p.steps[0]).unwrap();
+    let expected = [piece(1, y, 0, 20), piece(1, y, 60, 64)];
+    assert_eq!(run.take_written(), expected);
+    assert_eq!(run.take_written(), []);
+}

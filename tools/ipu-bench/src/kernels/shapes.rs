@@ -93,6 +93,7 @@ const FAMILIES: &[Family] = &[
             &[3, 7, 32],
             &[2, 92, 48],
             &[1, 64, 64],
+            &[1, 4, 80],
             &[1, 5, 16],
             &[5, 16, 16],
             &[12, 18, 32],
@@ -196,6 +197,20 @@ const FAMILIES: &[Family] = &[
         ],
     },
     Family {
+        words: &["rows", "columns"],
+        extents: &[Rows, Columns],
+        shapes: &[
+            &[1, 1],
+            &[3, 17],
+            &[1, 144],
+            &[5, 92],
+            &[1, 768],
+            &[1, 1152],
+            &[2, 144],
+            &[6, 256],
+        ],
+    },
+    Family {
         words: &["rows_each", "columns"],
         extents: &[Rows, Columns],
         shapes: &[
@@ -214,6 +229,7 @@ const FAMILIES: &[Family] = &[
         extents: &[Rows, Columns],
         shapes: &[
             &[1, 1],
+            &[4, 592],
             &[5, 18],
             &[7, 92],
             &[92, 92],

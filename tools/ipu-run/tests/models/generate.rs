@@ -72,7 +72,7 @@ fn ty(shape: &[u32]) -> String {
     TensorType::new(shape, ElementType::F16).to_string()
 }
 
-fn array(random: &mut Random, shape: &[u32], value: impl Fn(f32) -> f32) -> HostArray {
+pub fn array(random: &mut Random, shape: &[u32], value: impl Fn(f32) -> f32) -> HostArray {
     // Weights of a file are f32; the model rounds them.
     let ty = TensorType::new(shape, ElementType::F32);
     let values = (0..ty.elements()).map(|_| value(random.unit())).collect();
@@ -265,7 +265,7 @@ impl Builder {
 }
 
 /// The text of a dense constant, brackets around every axis.
-fn nested(values: &[f32], shape: &[u32]) -> String {
+pub fn nested(values: &[f32], shape: &[u32]) -> String {
     let Some((&first, rest)) = shape.split_first() else {
         return format!("{:?}", values[0]);
     };

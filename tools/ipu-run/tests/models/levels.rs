@@ -1,6 +1,7 @@
 //! One model at every level, and what must hold between them.
 
 use crate::generate::Model;
+use crate::noise;
 use ipu_dialects::context::with_big_stack;
 use ipu_image::package::Package;
 use ipu_interp::graph;
@@ -19,6 +20,8 @@ const LIMIT_F32: f64 = 1e-2;
 const LIMIT_F16: f64 = 3e-2;
 /// Absolute error of each element that is always allowed: results near zero after cancellation.
 const FLOOR: f64 = 2e-3;
+/// How many times the effect of noise on every value is allowed besides.
+const NOISE: f64 = 4.0;
 /// Largest deviation of scheduled cycles from simulated ones, in percent or cycles.
 const CYCLES_PERCENT: u64 = 3;
 const CYCLES_FEW: u64 = 40;
@@ -176,8 +179,9 @@ fn simulate(model: &Model, package: &Package) -> Checked<(Vec<HostArray>, RunRep
     Ok((first.0, first.1, spread))
 }
 
-/// Relative L2 error, and whether it is within the limit.
-fn relative_l2(expected: &HostArray, found: &HostArray, limit: f64) -> (f64, bool) {
+/// Relative L2 error, and whether it is within the limit. `noise` is the norm of what rounding
+/// changes.
+fn relative_l2(expected: &HostArray, found: &HostArray, limit: f64, noise: f64) -> (f64, bool) {
     let mut sums = (0f64, 0f64);
     for (&e, &f) in expected.values().iter().zip(found.values()) {
         let (e, f) = (f64::from(e), f64::from(f));
@@ -185,8 +189,10 @@ fn relative_l2(expected: &HostArray, found: &HostArray, limit: f64) -> (f64, boo
     }
     let (error, norm) = (sums.0.sqrt(), sums.1.sqrt());
     let floor = FLOOR * (expected.values().len() as f64).sqrt();
-    let relative = if norm > floor { error / norm } else { 0.0 };
-    (relative, error <= limit * norm + floor)
+    // Where rounding alone changes much, the relative error says nothing.
+    let telling = norm > floor && noise < limit * norm;
+    let relative = if telling { error / norm } else { 0.0 };
+    (relative, error <= limit * norm + floor + NOISE * noise)
 }
 
 /// Checks one model.
@@ -235,10 +241,14 @@ pub fn check(model: &Model) -> Checked<Figures> {
     let mut figures = Figures::default();
     let narrow = model.options.partials != "f32";
     let limit = if narrow { LIMIT_F16 } else { LIMIT_F32 };
+    let noise = noise::norms(&compiled.graph, &model.inputs[0], &model.weights, &expected)?;
     for (i, (e, f)) in expected.iter().zip(&found).enumerate() {
-        let (error, within) = relative_l2(e, f, limit);
+        let (error, within) = relative_l2(e, f, limit, noise[i]);
         if !within {
-            return Err(format!("result {i}: relative L2 error {error:e}"));
+            return Err(format!(
+                "result {i}: relative L2 error {error:e}, noise of norm {}",
+                noise[i]
+            ));
         }
         let worst = if narrow {
             &mut figures.l2_f16
@@ -250,7 +260,10 @@ pub fn check(model: &Model) -> Checked<Figures> {
     let simulated = report.simulated.map_or(0, |s| s.total_cycles);
     let scheduled = report.scheduled_cycles.unwrap_or(0);
     let off = simulated.abs_diff(scheduled);
-    if off > CYCLES_FEW && 100 * off > CYCLES_PERCENT * simulated {
+    // The exponential of zero takes less time: of padding, the time is an upper bound.
+    let early = simulated < scheduled && model.text.contains("nn.exp");
+    let percent = if early { 20 } else { CYCLES_PERCENT };
+    if off > CYCLES_FEW && 100 * off > percent * simulated {
         return Err(format!(
             "scheduled {scheduled} cycles, simulated {simulated}"
         ));
