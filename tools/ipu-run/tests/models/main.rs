@@ -4,6 +4,7 @@
 //! `IPU_MODELS=FIRST..LAST` checks the models of these seeds as well, on machines of every size;
 //! a failure names its seed, and `IPU_MODELS=SEED..SEED+1` repeats it. `IPU_OPERATORS` does the same
 //! for models of all operators.
+#![allow(clippy::panic)] // helpers outside of test functions
 
 mod generate;
 mod levels;
