@@ -64,7 +64,7 @@ impl Progress {
         let result = work();
         if result.is_ok() && !self.quiet {
             self.bar
-                .suspend(|| println!("{name:<12} {:>9.3} s", start.elapsed().as_secs_f64()));
+                .suspend(|| sayln!("{name:<12} {:>9.3} s", start.elapsed().as_secs_f64()));
         }
         result
     }
@@ -117,7 +117,7 @@ pub fn compile(cli: &Cli, path: &Path, progress: &Progress, needs: Needs) -> Res
             write_whole(&to, model.text().as_bytes()).with_context(|| to.display().to_string())?;
         }
         if cli.compile_to.as_deref() == Some(name) {
-            print!("{}", model.text());
+            say!("{}", model.text());
             return Ok(Compiled {
                 graph,
                 package: None,

@@ -23,12 +23,12 @@ use std::path::Path;
 /// Anything that keeps it from doing so, and results that differ from what is expected.
 pub fn run(cli: &Cli) -> Result<()> {
     if cli.list_devices {
-        println!(
+        sayln!(
             "sim        cycle-level simulator of the {} chip",
             Target::ipu21().name
         );
-        println!("tile       the tile program by the meaning of its steps, on the host");
-        println!("reference  the model in f32 on the host");
+        sayln!("tile       the tile program by the meaning of its steps, on the host");
+        sayln!("reference  the model in f32 on the host");
         return Ok(());
     }
     let path = cli.model.as_deref().context("no model given")?;
@@ -37,7 +37,7 @@ pub fn run(cli: &Cli) -> Result<()> {
     if let (Some(to), Some(package)) = (&cli.package, &loaded.package) {
         package.write_atomic(to)?;
         if !cli.quiet {
-            println!("package      {}", to.display());
+            sayln!("package      {}", to.display());
         }
     }
     if cli.compile_only || cli.compile_to.is_some() {
@@ -270,7 +270,7 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
         let found = accuracy::top1(labels, output)?;
         result.accuracy = Some(found.fraction());
         if !cli.quiet {
-            println!(
+            sayln!(
                 "{} {}, accuracy {:.3}",
                 found.total,
                 samples(cli),
@@ -282,9 +282,9 @@ fn execute(cli: &Cli, loaded: &Loaded, progress: &Progress) -> Result<()> {
         write(cli, i, &function, output)?;
     }
     if cli.print_statistics {
-        print!("{report}");
+        say!("{report}");
         if let Some(compared) = &compared {
-            print!("{}", levels::table(compared));
+            say!("{}", levels::table(compared));
         }
     }
     if let Some(compared) = compared {
@@ -442,9 +442,10 @@ fn check(
         } else {
             "[FAILED]"
         };
-        println!(
+        sayln!(
             "{verdict} result[{i}] against the {against}: relative L2 error {:.3e}, max abs {:.3e}",
-            comparison.relative_l2, comparison.max_abs
+            comparison.relative_l2,
+            comparison.max_abs
         );
     }
     if !comparison.passed() {
@@ -496,9 +497,9 @@ fn write(cli: &Cli, i: usize, function: &str, output: &HostArray) -> Result<()> 
                 return Ok(());
             }
             if i == 0 {
-                println!("EXEC @{function}");
+                sayln!("EXEC @{function}");
             }
-            println!(
+            sayln!(
                 "result[{i}]: {}",
                 input::to_text(output, cli.output_max_element_count)
             );

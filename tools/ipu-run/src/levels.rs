@@ -26,7 +26,7 @@ pub fn model_is_known(cli: &Cli, loaded: &Loaded, expected: &[Option<HostArray>]
         );
     }
     if !cli.quiet {
-        println!("{WHY}: only the outputs are compared, with what is expected");
+        sayln!("{WHY}: only the outputs are compared, with what is expected");
     }
     Ok(false)
 }
@@ -83,7 +83,7 @@ pub fn verdicts(cli: &Cli, report: &Report) -> Vec<String> {
             } else {
                 "[FAILED]"
             };
-            println!("{tag} {what}: {summary}");
+            sayln!("{tag} {what}: {summary}");
         }
         failures.extend(failure.map(|f| format!("{what}: {f}")));
     };

@@ -1,5 +1,22 @@
 //! `ipu-run`: compiles a model if needed, runs it on a device, compares.
 
+/// Writes to standard output with the format of `print!`. A reader that has gone, such as `head`, is
+/// no error of the run.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = write!(std::io::stdout(), $($text)*);
+    }};
+}
+
+/// As `say`, with the end of a line.
+macro_rules! sayln {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
 mod cli;
 mod compile;
 mod execute;
