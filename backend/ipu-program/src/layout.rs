@@ -333,6 +333,34 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn parts_differ_by_one_unit() {
+        let lengths = |split: Split, extent: u32| -> Vec<u32> {
+            let ranges = (0..split.parts).map(|p| split.range(p, extent));
+            ranges.map(|r| r.len() as u32).collect()
+        };
+        let rows = Split::even(729, 8, 1, 1);
+        assert_eq!(lengths(rows, 729), [92, 91, 91, 91, 91, 91, 91, 91]);
+        // The rows of two matrices, each on 8 tiles.
+        let both = Split {
+            parts: 16,
+            period: 729,
+            ..rows
+        };
+        let expected = [lengths(rows, 729), lengths(rows, 729)].concat();
+        assert_eq!(lengths(both, 2 * 729), expected);
+        assert_eq!(both.range(8, 2 * 729), 729..821);
+        // Whole panels of columns, the last one cut.
+        assert_eq!(lengths(Split::even(72, 2, 16, 1), 72), [48, 24]);
+        let head = ShardStorage {
+            order: ElementOrder::Panels,
+            rows: 91,
+            columns: 72,
+            element: ElementType::F16,
+        };
+        assert_eq!(head.padded_columns(), 80);
+    }
+
     proptest! {
         #[test]
         fn storage_is_a_bijection(rows in 1u32..40, columns in 1u32..70, order in order(), wide: bool) {
