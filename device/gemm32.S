@@ -3,19 +3,23 @@
 //
 // Defines:  BIAS  1: partial sums start from the bias; 0: from zero
 //           RELU  1: max(x, 0) on the way out
+//           BATCHED  1: a product for each element of a batch; without BIAS and RELU. 0 by default
 //
 // Record:   a, weights, [bias,] out,
-//           rows_each, rows_extra, k_blocks >= 1, groups >= 1, a_stride, out_stride
+//           rows_each, rows_extra, k_blocks >= 1, groups >= 1, a_stride, out_stride,
+//           [batches >= 1, a_batch, out_batch if BATCHED]
 //   a        panels of 16 of K, 64 bytes a row, a_stride bytes from panel to panel
 //   weights  interleaved memory; the groups of 16 columns one after the other, in each the blocks
 //            of 8 of K, two a k_block: 16 columns of 8 f32. The whole buffer is read once, in
-//            order, so CCCSLOAD is written once a call
+//            order, so CCCSLOAD is written once a call. If BATCHED the elements of the batch follow
+//            each other
 //   bias     64 bytes a group
 //   out      interleaved memory, panels of 16 columns, 64 bytes a row, out_stride bytes from panel
 //            to panel; holds the partial sums as well
+//   a_batch, out_batch: bytes from an element of the batch to the next
 //
 // A pass is the launches of one group, one for 8 of K. Worker w takes rows_each + (w < rows_extra)
-// rows from w * rows_each + min(w, rows_extra) on; a worker without rows exits. Three kinds of
+// rows (of every element of the batch) from w * rows_each + min(w, rows_extra) on; a worker without rows exits. Three kinds of
 // launch: first takes the partial sums from bias or zero, next from memory, final is next with relu.
 //
 // The AMP pipeline: step j = 8 * row + phase multiplies one of 8 of K of its row by the weights of 16
@@ -32,7 +36,12 @@
 // Read beyond the end: 48 bytes of a, 88 bytes of out, nothing of bias.
 //
 // Bundles of a worker with r rows: first 20 + 8r, with bias 26 + 8r; next 21 + 8r, final with relu
-// 20 + 16r. A call also spends 20 bundles, with bias 21, on its row split.
+// 20 + 16r. A call also spends 20 bundles, with bias 21, on its row split, and 9 for each further
+// element of the batch.
+
+	.ifndef BATCHED
+	.set BATCHED, 0
+	.endif
 
 	.set WSR, 1
 	.set CCCSLOAD, 80
@@ -47,6 +56,9 @@
 	.set ARG_GROUPS, ARG_OUT + 4
 	.set ARG_A_STRIDE, ARG_OUT + 5
 	.set ARG_OUT_STRIDE, ARG_OUT + 6
+	.set ARG_BATCHES, ARG_OUT + 7
+	.set ARG_A_BATCH, ARG_OUT + 8
+	.set ARG_OUT_BATCH, ARG_OUT + 9
 
 	// Pace strides in atoms: code 1 = -7 (bias, back to its first atom), code 2 = +5 (a, over the
 	// other half of the panel), code 3 = 0.
@@ -58,7 +70,7 @@
 // ---------------------------------------------------------------------------------------------
 // Supervisor. m0 record, m2 inner launches of a pass, m3 passes left - 1, m5 worker entry of this
 // pass's first launch, m6 that of the next passes, m7 next-inner, m8 next-final, m9 inner launches
-// left - 1; m1 and m9 also temporary.
+// left - 1; m1 and m9 also temporary. BATCHED: m4 elements of the batch left - 1.
 
 	// The weights of one column into its AMP unit.
 	.macro WEIGHTS_OF unit
@@ -104,7 +116,11 @@ kernel_entry:
 	add $m3, $m3, -1
 	setzi $m7, next_inner
 	setzi $m8, next_final
+	.if BATCHED
+	ld32 $m4, $m0, $mzero, ARG_BATCHES
+	.else
 	nop
+	.endif
 	add $m2, $m2, -2
 	// If there may be workers without rows, enter one instruction earlier, at their exit.
 	shl $m9, $m9, 2
@@ -116,6 +132,9 @@ kernel_entry:
 	sub $m6, $m6, $m9
 	sub $m7, $m7, $m9
 	sub $m8, $m8, $m9
+	.if BATCHED
+	add $m4, $m4, -1
+	.endif
 	// The instructions between runall and sync issue in the slots of workers that have exited:
 	// up to six clocks of them cost nothing, a taken branch for one.
 pass:
@@ -135,6 +154,12 @@ final:
 	LOAD_WEIGHTS
 	runall $m8, $m0, 0
 	brnzdec $m3, pass
+	.if BATCHED
+	ld32 $m3, $m0, $mzero, ARG_GROUPS
+	setzi $m5, batch
+	add $m3, $m3, -1
+	brnzdec $m4, pass
+	.endif
 	sync 2
 	br $m10
 
@@ -307,6 +332,22 @@ next_final:
 next_inner:
 	PRIME_NEXT
 	ROWS $a0:1, 0, 0
+
+	.if BATCHED
+	// The first launch of another element of the batch: from the last group of the one before to the
+	// place before the first of this one, then as any first launch.
+	.p2align 3
+batch:
+	ld32 $m10, $mvertex_base, $mzero, ARG_A_BATCH
+	add $m2, $m2, $m10
+	ld32 $m10, $mvertex_base, $mzero, ARG_OUT_BATCH
+	add $m0, $m0, $m10
+	ld32 $m10, $mvertex_base, $mzero, ARG_GROUPS
+	mul $m10, $m10, $m4
+	sub $m0, $m0, $m10
+	brneg $m8, no_rows
+	bri first
+	.endif
 
 	.if RELU
 	.p2align 3

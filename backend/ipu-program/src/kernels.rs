@@ -83,6 +83,8 @@ pub enum Meaning {
         /// Whether relu is applied.
         relu: bool,
     },
+    /// `out[b] = a[b] * weights[b]` for each element b of a batch, otherwise as `Gemm32`.
+    BatchedGemm32,
     /// `out = act(f16(sum of the parts of partials [+ b [+ c]]))`, flat, the sum from +0 on in
     /// that order, in f32.
     ReducePartials {
@@ -132,6 +134,19 @@ pub enum Meaning {
     },
     /// One column: the sum (times `factor`) or the largest of each row.
     ReduceRow(Reduction),
+    /// As `Softmax`, of f32: exponentials of `scale * (x - largest)`.
+    SoftmaxF32 {
+        /// Whether row i of the matrix sees the first `visible + i` columns only.
+        causal: bool,
+    },
+    /// As `LayerNorm`, of f32.
+    LayerNormF32,
+    /// As `RmsNorm`, of f32.
+    RmsNormF32,
+    /// As `ReduceRow`, of f32.
+    ReduceRowF32(Reduction),
+    /// As `ReduceColumn`, of f32.
+    ReduceColumnF32(Reduction),
     /// One row: the sum (times `factor`) or the largest of each column.
     ReduceColumn {
         /// How a column is combined.
@@ -174,6 +189,13 @@ pub enum Move {
     FillZero,
     /// Clears the columns from `first` on of a panel of f16.
     ZeroColumns,
+    /// As `ZeroColumns`, of f32.
+    ZeroColumnsF32,
+    /// Brings f32 matrices in panels to the order of AMP weights.
+    PackWeights {
+        /// Whether the rows of the source are K, not the columns of the product.
+        turned: bool,
+    },
     /// Copies the runs of a table, see [`crate::runs`].
     CopyRuns,
     /// Puts words together from pairs of f16 elements that a table names.

@@ -14,6 +14,7 @@ use ipu_target::Target;
 
 mod arith;
 mod rowwise;
+mod single;
 
 const BLOCK: u64 = 32;
 const ATOM: u64 = 8;
@@ -58,6 +59,7 @@ impl Call<'_> {
             ),
             Meaning::BatchedGemm { partials } => self.batched_gemm(memory, partials),
             Meaning::Gemm32 { bias, relu } => self.gemm32(memory, bias, relu),
+            Meaning::BatchedGemm32 => self.batched_gemm32(memory),
             Meaning::ReducePartials { addends, relu } => {
                 self.reduce_partials(memory, addends, relu)
             }
@@ -75,6 +77,11 @@ impl Call<'_> {
             Meaning::LayerNorm { split } => self.layer_norm(memory, split),
             Meaning::RmsNorm { split } => self.rms_norm(memory, split),
             Meaning::ReduceRow(reduction) => self.reduce_row(memory, reduction),
+            Meaning::SoftmaxF32 { causal } => self.softmax_single(memory, causal),
+            Meaning::LayerNormF32 => self.layer_norm_single(memory),
+            Meaning::RmsNormF32 => self.rms_norm_single(memory),
+            Meaning::ReduceRowF32(reduction) => self.reduce_row_single(memory, reduction),
+            Meaning::ReduceColumnF32(reduction) => self.reduce_column_single(memory, reduction),
             Meaning::ReduceColumn { reduction, out } => self.reduce_column(memory, reduction, out),
         }
     }

@@ -39,6 +39,10 @@ const SOURCES: &[(&str, &str)] = &[
     ("gemm.S", include_str!("../../../../device/gemm.S")),
     ("gemm32.S", include_str!("../../../../device/gemm32.S")),
     (
+        "pack_weights.S",
+        include_str!("../../../../device/pack_weights.S"),
+    ),
+    (
         "reduce_column.S",
         include_str!("../../../../device/reduce_column.S"),
     ),
@@ -52,6 +56,10 @@ const SOURCES: &[(&str, &str)] = &[
     ),
     ("rowsplit.S", include_str!("../../../../device/rowsplit.S")),
     ("rowwise.S", include_str!("../../../../device/rowwise.S")),
+    (
+        "rowwise32.S",
+        include_str!("../../../../device/rowwise32.S"),
+    ),
     ("start.S", include_str!("../../../../device/start.S")),
     (
         "transpose.S",

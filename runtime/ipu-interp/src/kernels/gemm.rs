@@ -163,26 +163,65 @@ impl Call<'_> {
         relu: bool,
     ) -> Result<(), TileError> {
         let rows = self.total("rows")?;
+        let panels = self.word("groups")?;
+        let row_bytes = u64::from(PANEL) * FLOAT;
+        // Every result has its own place: this bounds the work before it starts.
+        self.read(memory, "out", 0, (rows * row_bytes).saturating_mul(panels))?;
+        let start = match bias {
+            true => self.floats(memory, "bias", 0, panels * row_bytes)?,
+            false => vec![0f32; (panels * u64::from(PANEL)) as usize],
+        };
+        let results = self.product32(memory, &start, relu, [0; 3])?;
+        self.write_blocks32(memory, results)
+    }
+
+    /// A product of f32 for each element of a batch, whose weights follow each other.
+    pub(super) fn batched_gemm32(&self, memory: &mut Memory<'_>) -> Result<(), TileError> {
+        let word = |name: &str| self.word(name);
+        let (rows, panels, batches) = (self.total("rows")?, word("groups")?, word("batches")?);
+        let row_bytes = u64::from(PANEL) * FLOAT;
+        // Every result has its own place: this bounds the work before it starts.
+        let bytes = (rows * row_bytes).saturating_mul(panels);
+        self.read(memory, "out", 0, bytes.saturating_mul(batches))?;
+        let start = vec![0f32; (panels * u64::from(PANEL)) as usize];
+        let depth = word("k_blocks")? * u64::from(PANEL);
+        let weights = depth.saturating_mul(panels * row_bytes);
+        let mut results = Vec::new();
+        for batch in 0..batches {
+            let places = [
+                batch * word("a_batch")?,
+                batch.saturating_mul(weights),
+                batch * word("out_batch")?,
+            ];
+            results.extend(self.product32(memory, &start, false, places)?);
+        }
+        self.write_blocks32(memory, results)
+    }
+
+    /// The results of a product of f32 with their places, whose operands and result are at these
+    /// bytes of a, weights and out; sums begin at `start`.
+    fn product32(
+        &self,
+        memory: &Memory<'_>,
+        start: &[f32],
+        relu: bool,
+        [a_at, weights_at, out_at]: [u64; 3],
+    ) -> Result<Vec<(u64, Vec<f32>)>, TileError> {
+        let rows = self.total("rows")?;
         let word = |name: &str| self.word(name);
         let (panels, k_blocks) = (word("groups")?, word("k_blocks")?);
         let panel = u64::from(PANEL);
         let row_bytes = panel * FLOAT;
-        // Every result has its own place: this bounds the work before it starts.
-        self.read(memory, "out", 0, (rows * row_bytes).saturating_mul(panels))?;
         let depth = k_blocks * panel;
         let bytes = depth.saturating_mul(panels).saturating_mul(row_bytes);
-        let weights = self.floats(memory, "weights", 0, bytes)?;
-        let start = match bias {
-            true => self.floats(memory, "bias", 0, panels * row_bytes)?,
-            false => vec![0f32; (panels * panel) as usize],
-        };
+        let weights = self.floats(memory, "weights", weights_at, bytes)?;
         // Columns of 8 of K.
         let run = u64::from(WEIGHT_BYTES) / FLOAT;
         let mut results = Vec::new();
         for row in 0..rows {
             let mut a = Vec::new();
             for block in 0..k_blocks {
-                let at = block * word("a_stride")? + row * row_bytes;
+                let at = a_at + block * word("a_stride")? + row * row_bytes;
                 a.extend(self.floats(memory, "a", at, row_bytes)?);
             }
             for group in 0..panels {
@@ -197,9 +236,18 @@ impl Call<'_> {
                         if relu { max(sum, 0.0) } else { sum }
                     })
                     .collect();
-                results.push((group * word("out_stride")? + row * row_bytes, values));
+                let at = out_at + group * word("out_stride")? + row * row_bytes;
+                results.push((at, values));
             }
         }
+        Ok(results)
+    }
+
+    fn write_blocks32(
+        &self,
+        memory: &mut Memory<'_>,
+        results: Vec<(u64, Vec<f32>)>,
+    ) -> Result<(), TileError> {
         for (at, values) in results {
             self.write_values(memory, "out", at, values.into_iter(), ElementType::F32)?;
         }

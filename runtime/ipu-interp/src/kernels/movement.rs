@@ -1,9 +1,9 @@
 //! Kernels that move values without changing them.
 
-use super::{ATOM, BLOCK, Call, HALF};
+use super::{ATOM, BLOCK, Call, FLOAT, HALF};
 use crate::tile::{Memory, TileError};
 use ipu_program::kernels::Move;
-use ipu_program::layout::PANEL;
+use ipu_program::layout::{PANEL, WEIGHT_BYTES};
 use ipu_program::runs::RUN_WORDS;
 
 /// Bytes of a word of a table.
@@ -16,7 +16,9 @@ impl Call<'_> {
                 let bytes = self.total("atoms")? * ATOM;
                 self.clear(memory, 0, bytes)
             }
-            Move::ZeroColumns => self.zero_columns(memory),
+            Move::ZeroColumns => self.zero_columns(memory, HALF),
+            Move::ZeroColumnsF32 => self.zero_columns(memory, FLOAT),
+            Move::PackWeights { turned } => self.pack_weights(memory, turned),
             Move::CopyRuns => self.copy_runs(memory),
             Move::Gather => self.gather(memory),
             Move::Transpose => self.transpose(memory),
@@ -30,15 +32,55 @@ impl Call<'_> {
         memory.write(self.step, self.buffer("out")?, self.tile, at, &zeros)
     }
 
-    fn zero_columns(&self, memory: &mut Memory<'_>) -> Result<(), TileError> {
+    fn zero_columns(&self, memory: &mut Memory<'_>, element: u64) -> Result<(), TileError> {
         let first = self.word("first")?.min(PANEL.into());
-        let bytes = (u64::from(PANEL) - first) * HALF;
+        let bytes = (u64::from(PANEL) - first) * element;
         let (offset, out_row) = (self.word("offset")?, self.word("out_row")?);
         let rows = self.total("rows")?;
         // Every row has its own place: this bounds the work before it starts.
-        self.read(memory, "out", 0, rows * HALF)?;
+        self.read(memory, "out", 0, rows * element)?;
         for row in 0..rows {
-            self.clear(memory, offset + row * out_row + first * HALF, bytes)?;
+            self.clear(memory, offset + row * out_row + first * element, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn pack_weights(&self, memory: &mut Memory<'_>, turned: bool) -> Result<(), TileError> {
+        let word = |name: &str| self.word(name);
+        let (batches, groups, blocks) = (word("batches")?, word("groups")?, word("blocks")?);
+        let (rows, panel) = (word("rows")?, u64::from(PANEL));
+        // Elements of a column that stand together.
+        let run = u64::from(WEIGHT_BYTES) / FLOAT;
+        let block = panel * panel * FLOAT;
+        let units = batches.saturating_mul(groups).saturating_mul(blocks);
+        // Every unit has its own place: this bounds the work before it starts.
+        self.read(memory, "dst", 0, units.saturating_mul(block))?;
+        let mut moved = Vec::new();
+        for unit in 0..units {
+            let (batch, line) = (unit / blocks / groups, unit / blocks % groups);
+            // The group of 16 rows and the panel of the source.
+            let (first, panels) = match turned {
+                true => (unit % blocks * panel, line),
+                false => (line * panel, unit % blocks),
+            };
+            let from = batch * word("src_batch")? + panels * word("src_panel")?;
+            for r in 0..panel {
+                for c in 0..panel {
+                    let data = match first + r < rows {
+                        true => {
+                            let at = from + ((first + r) * panel + c) * FLOAT;
+                            self.read(memory, "src", at, FLOAT)?
+                        }
+                        false => &[0; 4],
+                    };
+                    let (column, k) = if turned { (c, r) } else { (r, c) };
+                    let place = (k / run * panel + column) * run + k % run;
+                    moved.push((unit * block + place * FLOAT, data.to_vec()));
+                }
+            }
+        }
+        for (at, data) in moved {
+            memory.write(self.step, self.buffer("dst")?, self.tile, at, &data)?;
         }
         Ok(())
     }

@@ -331,13 +331,13 @@ impl Call<'_> {
     }
 
     /// Columns of the matrix and panels that hold them.
-    fn columns(&self) -> Result<(usize, u64), TileError> {
+    pub(super) fn columns(&self) -> Result<(usize, u64), TileError> {
         let columns = self.word("columns")?;
         Ok((columns as usize, columns.div_ceil(PANEL.into())))
     }
 
     /// A word argument that holds the bits of an f32.
-    fn float(&self, name: &str) -> Result<f32, TileError> {
+    pub(super) fn float(&self, name: &str) -> Result<f32, TileError> {
         Ok(f32::from_bits(self.word(name)? as u32))
     }
 
@@ -371,7 +371,7 @@ impl Call<'_> {
     }
 
     /// Writes f32 results; a NaN is the one that instructions give.
-    fn write_singles(
+    pub(super) fn write_singles(
         &self,
         memory: &mut Memory<'_>,
         name: &str,

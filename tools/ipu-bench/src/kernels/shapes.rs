@@ -5,7 +5,7 @@
 //! [`FAMILIES`], a word with a new name one in [`value`], a table one in [`table`].
 
 use anyhow::{Context, Result, bail};
-use ipu_program::kernels::{Kernel, share};
+use ipu_program::kernels::{Kernel, Meaning, Move, share};
 use ipu_program::layout::PANEL;
 use ipu_program::runs::{Run, balanced, step_words};
 
@@ -85,6 +85,20 @@ struct Family {
 
 /// A kernel belongs to the first family whose words it has.
 const FAMILIES: &[Family] = &[
+    Family {
+        words: &["blocks"],
+        extents: &[Batches, Depth, Columns],
+        shapes: &[
+            &[1, 1, 1],
+            &[3, 7, 18],
+            &[2, 92, 40],
+            &[1, 64, 64],
+            &[5, 17, 16],
+            &[12, 16, 33],
+            &[1, 128, 100],
+            &[7, 40, 48],
+        ],
+    },
     Family {
         words: &["src_batch"],
         extents: &[Batches, Rows, Columns],
@@ -324,7 +338,7 @@ fn table(kernel: &Kernel, shape: Shape) -> Option<Vec<u32>> {
     None
 }
 
-/// The value of a word, in order `Panels` with 32 bytes a row.
+/// The value of a word, in order `Panels` with 32 bytes a row, of what is packed 64.
 fn value(word: &str, kernel: &Kernel, shape: Shape) -> Option<u32> {
     let Shape {
         rows,
@@ -337,7 +351,20 @@ fn value(word: &str, kernel: &Kernel, shape: Shape) -> Option<u32> {
     let panels = columns.div_ceil(PANEL);
     let k_blocks = depth.div_ceil(PANEL);
     let atoms = 4 * rows * panels;
-    let row = 2 * PANEL;
+    let packed = match kernel.meaning {
+        Meaning::Move(Move::PackWeights { turned }) => Some(turned),
+        _ => None,
+    };
+    let row = match packed {
+        Some(_) => 4 * PANEL,
+        None => 2 * PANEL,
+    };
+    // Rows of what is packed: of the result's columns, or of K.
+    let rows = match packed {
+        Some(true) => depth,
+        Some(false) => columns,
+        None => rows,
+    };
     let block = row * PANEL;
     // Rows of the result of a transposition.
     let transposed = kernel.word("src_batch").is_some();
@@ -349,7 +376,9 @@ fn value(word: &str, kernel: &Kernel, shape: Shape) -> Option<u32> {
         "rows" => rows,
         "columns" => columns,
         "panels" => panels,
-        "groups" if kernel.word("k_blocks").is_some() => panels,
+        "groups" if kernel.word("k_blocks").is_some() || packed.is_some() => panels,
+        "blocks" => k_blocks,
+        "src_batch" if packed == Some(false) => row * rows * k_blocks,
         "groups" | "batches" => batches,
         "k_blocks" => k_blocks,
         "parts" => parts,
