@@ -9,7 +9,7 @@ use egg::{
     Analysis, CostFunction, DidMerge, EGraph, Extractor, Id, Language, Rewrite, Runner, StopReason,
     Subst, Var, define_language, rewrite,
 };
-use ipu_program::graph::{Activation, BinaryKind, Graph, OpKind, UnaryKind, ValueId};
+use ipu_program::graph::{Activation, BinaryKind, Graph, Op, OpKind, UnaryKind, ValueId};
 use ipu_program::infer::infer;
 use ipu_program::types::TensorType;
 use std::collections::BTreeMap;
@@ -295,6 +295,8 @@ pub fn rewrite_graph(graph: &Graph, cost: &OperatorCost<'_>) -> Result<(Graph, R
         class.insert(input, leaf(&mut egraph, input, false));
     }
     let mut located: Vec<(Id, &str)> = Vec::new();
+    // Products with f32 results of f16 operands: rules speak of one element type.
+    let widens = |op: &Op| graph.ty(op.result).element != graph.ty(op.operands[0]).element;
     for op in &graph.ops {
         let args: Vec<Id> = op
             .operands
@@ -309,7 +311,7 @@ pub fn rewrite_graph(graph: &Graph, cost: &OperatorCost<'_>) -> Result<(Graph, R
                     transpose_b: false,
                 },
                 &[x, w],
-            ) => Some(Term::Matmul([x, w])),
+            ) if !widens(op) => Some(Term::Matmul([x, w])),
             (OpKind::Unary(UnaryKind::Relu), &[x]) => Some(Term::Relu([x])),
             (OpKind::Binary(kind), &[a, b]) => Some(match kind {
                 BinaryKind::Add => Term::Add([a, b]),
@@ -319,7 +321,7 @@ pub fn rewrite_graph(graph: &Graph, cost: &OperatorCost<'_>) -> Result<(Graph, R
                 BinaryKind::Max => Term::Max([a, b]),
                 BinaryKind::Min => Term::Min([a, b]),
             }),
-            (OpKind::Linear { activation }, &[x, w, ref rest @ ..]) => {
+            (OpKind::Linear { activation }, &[x, w, ref rest @ ..]) if !widens(op) => {
                 let b = rest
                     .first()
                     .copied()

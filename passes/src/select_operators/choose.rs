@@ -9,19 +9,22 @@ use ipu_program::plan::Family;
 use ipu_program::types::{ElementType, TensorType};
 use std::collections::BTreeMap;
 
-/// The plans of a linear operator by the types of its operands.
+/// The plans of a linear operator by the types of its operands and the element type of its result.
 pub fn linear(
     machine: &Machine<'_>,
     types: &[TensorType],
+    result: ElementType,
     activation: Activation,
 ) -> Vec<Candidate> {
     let [x, w, ..] = types else { return Vec::new() };
     let (left, right) = (x.matrix(), w.matrix());
-    if left.columns != right.rows || types.iter().any(|t| t.element != ElementType::F16) {
+    if left.columns != right.rows || types.iter().any(|t| t.element != x.element) {
         return Vec::new();
     }
     let extents = [left.rows, left.columns, right.columns];
-    gemm::linear(machine, extents, &units(x), types.len() > 2, activation)
+    let bias = types.len() > 2;
+    let elements = [x.element, result];
+    gemm::linear(machine, elements, extents, &units(x), bias, activation)
 }
 
 /// The rows that may want to stay together: one, or those of a matrix of the batch.
@@ -185,7 +188,9 @@ impl Chooser<'_> {
         let result = self.graph.ty(op.result);
         let at = op.operands.first().and_then(|v| self.layouts.get(v));
         match (&op.kind, types.as_slice()) {
-            (OpKind::Linear { activation }, types) => linear(machine, types, *activation),
+            (OpKind::Linear { activation }, types) => {
+                linear(machine, types, result.element, *activation)
+            }
             (OpKind::Matmul { transpose_b, .. }, [a, b]) => {
                 let ([.., m, k], [.., rows, columns]) = (a.shape.as_slice(), b.shape.as_slice())
                 else {
@@ -195,6 +200,7 @@ impl Chooser<'_> {
                 let matrices = a.matrix().rows / m;
                 batched::product(
                     machine,
+                    a.element,
                     matrices,
                     [*m, *k, *n],
                     *transpose_b,
@@ -214,18 +220,22 @@ impl Chooser<'_> {
                     width,
                 };
                 let unit = self.together(op.operands[0], n);
-                batched::attention(machine, n, &shape, unit, softmax_kernel(*causal))
+                let softmax = softmax_kernel(*causal, q.element);
+                batched::attention(machine, q.element, n, &shape, unit, softmax)
             }
             (
                 OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. },
                 [x, ..],
             ) => {
                 let vectors = types.len() - 1;
-                local::rowwise(machine, &op.kind, x.matrix(), vectors, &units(x), at)
+                let of = (x.element, x.matrix());
+                local::rowwise(machine, &op.kind, of, vectors, &units(x), at)
             }
             (OpKind::Reduce { kind, .. }, [x]) => match *x.shape.as_slice() {
-                [rows, n] => local::reduce_rows(machine, *kind, [rows, n], &[1]),
-                [groups, n, columns] => local::reduce_columns(machine, *kind, [groups, n, columns]),
+                [rows, n] => local::reduce_rows(machine, *kind, x.element, [rows, n], &[1]),
+                [groups, n, columns] => {
+                    local::reduce_columns(machine, *kind, x.element, [groups, n, columns])
+                }
                 _ => Vec::new(),
             },
             (OpKind::Binary(_) | OpKind::Unary(_) | OpKind::Cast, [x, ..]) => {
@@ -389,10 +399,11 @@ impl Chooser<'_> {
 }
 
 /// The softmax kernel of attention.
-pub fn softmax_kernel(causal: bool) -> &'static str {
-    if causal {
-        "softmax_causal_f16"
-    } else {
-        "softmax_f16"
+pub fn softmax_kernel(causal: bool, element: ElementType) -> &'static str {
+    match (causal, element) {
+        (true, ElementType::F32) => "softmax_causal_f32",
+        (false, ElementType::F32) => "softmax_f32",
+        (true, _) => "softmax_causal_f16",
+        (false, _) => "softmax_f16",
     }
 }

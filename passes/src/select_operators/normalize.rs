@@ -8,7 +8,7 @@
 //! overlap is a linear operator. The new operators carry the location of the one that they serve.
 
 use ipu_program::graph::{Activation, BinaryKind, Graph, Op, OpKind, ReduceKind, ValueId};
-use ipu_program::types::TensorType;
+use ipu_program::types::{ElementType, TensorType};
 
 /// The graph in normal form; operators without one are kept for the refusal. Inputs, outputs and
 /// their types stay; the graph must be one that [`ipu_program::infer`] accepts.
@@ -90,6 +90,7 @@ impl Normalizer<'_> {
             return;
         }
         let ty = self.source.ty(op.result).clone();
+        let operands = self.widened(op, operands, &ty);
         let result = match (&op.kind, operands.as_slice()) {
             (OpKind::Softmax { axis }, &[x]) => self.softmax(x, *axis),
             (OpKind::Reduce { kind, axes, .. }, &[x]) => self.reduce(x, *kind, axes, &ty.shape),
@@ -154,6 +155,19 @@ impl Normalizer<'_> {
                 };
                 self.out.add_op(kind, vec![a, b], ty, self.location.clone())
             }
+            (
+                OpKind::Matmul {
+                    transpose_a: false,
+                    transpose_b: false,
+                },
+                &[x, w],
+            ) if ty.element != self.out.ty(x).element => {
+                // What widens is a weight: other operands are f32 by now.
+                let kind = OpKind::Linear {
+                    activation: Activation::None,
+                };
+                self.out.add_op(kind, vec![x, w], ty, self.location.clone())
+            }
             (OpKind::Linear { activation }, &[x, w, ref bias @ ..])
                 if !self.host(w) || bias.iter().any(|&b| !self.host(b)) =>
             {
@@ -205,7 +219,7 @@ impl Normalizer<'_> {
                 },
                 &[x, w, ref bias @ ..],
             ) if self.patches(x, w, *strides) => {
-                let o = self.patch_convolution(x, w, bias, ty.shape[3]);
+                let o = self.patch_convolution(x, w, bias, ty.shape[3], ty.element);
                 self.reshape(o, ty.shape.clone())
             }
             (kind, _) => {
@@ -223,6 +237,42 @@ impl Normalizer<'_> {
             }
         };
         self.set(op.result, result);
+    }
+
+    /// Whether the host knows a value that is one matrix.
+    fn is_weight(&self, v: ValueId) -> bool {
+        self.host(v) && self.out.ty(v).shape.len() == 2
+    }
+
+    /// The operands of a product whose result is f32: as they are where the product itself widens, with
+    /// weights that the host knows, else in f32.
+    fn widened(&mut self, op: &Op, operands: Vec<ValueId>, ty: &TensorType) -> Vec<ValueId> {
+        let kept = match op.kind {
+            OpKind::Matmul {
+                transpose_a: false,
+                transpose_b: false,
+            } => self.is_weight(operands[1]),
+            OpKind::Linear { .. } => operands[1..].iter().all(|&v| self.host(v)),
+            OpKind::Conv2d { .. } => self.host(operands[1]),
+            OpKind::Matmul { .. } => false,
+            _ => true,
+        };
+        if kept || self.out.ty(operands[0]).element == ty.element {
+            return operands;
+        }
+        operands
+            .into_iter()
+            .map(|v| self.cast(v, ty.element))
+            .collect()
+    }
+
+    fn cast(&mut self, v: ValueId, element: ElementType) -> ValueId {
+        if self.out.ty(v).element == element {
+            return v;
+        }
+        let ty = TensorType::new(self.shape(v), element);
+        let location = self.location.clone();
+        self.out.add_op(OpKind::Cast, vec![v], ty, location)
     }
 
     /// The last two axes exchanged.
@@ -322,6 +372,7 @@ impl Normalizer<'_> {
         w: ValueId,
         bias: &[ValueId],
         filters: u32,
+        element: ElementType,
     ) -> ValueId {
         let (s, k) = (self.shape(x), self.shape(w));
         let (&[n, height, width, c], &[kh, kw, _, _]) = (s.as_slice(), k.as_slice()) else {
@@ -336,14 +387,17 @@ impl Normalizer<'_> {
             activation: Activation::None,
         };
         let shape = vec![n * oh * ow, filters];
+        let ty = TensorType::new(shape.clone(), element);
+        let location = self.location.clone();
         match *bias {
             // Only what the host knows can enter the accumulators.
             [b] if !self.host(b) => {
-                let product = self.add(kind, vec![x, w], shape.clone());
+                let product = self.out.add_op(kind, vec![x, w], ty, location);
+                let b = self.cast(b, element);
                 let b = self.add(OpKind::Broadcast, vec![b], shape.clone());
                 self.add(OpKind::Binary(BinaryKind::Add), vec![product, b], shape)
             }
-            _ => self.add(kind, [&[x, w], bias].concat(), shape),
+            _ => self.out.add_op(kind, [&[x, w], bias].concat(), ty, location),
         }
     }
 }

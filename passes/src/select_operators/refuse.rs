@@ -3,7 +3,6 @@
 use super::NoLowering;
 use super::plans::Machine;
 use super::plans::local::elementwise_kernel;
-use super::views::is_view;
 use ipu_program::graph::{Graph, Op, OpKind, ValueId};
 use ipu_program::layout::PANEL;
 use ipu_program::types::{ElementType, TensorType};
@@ -67,15 +66,6 @@ pub fn oversized(graph: &Graph, machine: &Machine<'_>) -> Vec<NoLowering> {
         .collect()
 }
 
-/// Operators that tiles compute in f32 as well.
-fn takes_f32(kind: &OpKind) -> bool {
-    is_view(kind)
-        || matches!(
-            kind,
-            OpKind::Binary(_) | OpKind::Unary(_) | OpKind::Cast | OpKind::Concat { .. }
-        )
-}
-
 /// Everything in a graph that has no lowering.
 pub fn operators(graph: &Graph, machine: &Machine<'_>) -> Vec<NoLowering> {
     graph
@@ -94,20 +84,13 @@ pub fn operators(graph: &Graph, machine: &Machine<'_>) -> Vec<NoLowering> {
 /// Why an operator cannot be lowered, `None` when it can.
 fn refusal(graph: &Graph, machine: &Machine<'_>, op: &Op) -> Option<String> {
     let name = op.kind.name();
-    let whole_f16 = !takes_f32(&op.kind);
-    if let Some(&v) = op
-        .operands
-        .iter()
-        .chain([&op.result])
-        .find(|&&v| match graph.ty(v).element {
-            ElementType::F16 => false,
-            ElementType::F32 => whole_f16,
-            ElementType::I32 => !matches!(op.kind, OpKind::Gather { .. }),
-        })
+    let of_integers = |&&v: &&ValueId| graph.ty(v).element == ElementType::I32;
+    if !matches!(op.kind, OpKind::Gather { .. })
+        && let Some(&v) = op.operands.iter().chain([&op.result]).find(of_integers)
     {
         return Some(format!(
-            "'nn.{name}' on {} has no lowering: tiles compute it in f16, declare the model's \
-             tensors as f16 or convert them by 'nn.cast'",
+            "'nn.{name}' on {} has no lowering: tiles compute with f16 and f32, declare the \
+             model's tensors as one of them",
             graph.ty(v)
         ));
     }

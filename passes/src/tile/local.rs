@@ -3,7 +3,7 @@
 use super::{Builder, TileError, error};
 use crate::select_operators::plans::gemm::{Reduction, reduce_kernel};
 use crate::select_operators::plans::local::{
-    CLEAR_KERNEL, REDUCE_COLUMN_PARTIAL, clear_words, elementwise_kernel, flat_words,
+    REDUCE_COLUMN_PARTIAL, clear_kernel, clear_words, elementwise_kernel, flat_words,
     reduce_column_kernel, reduce_column_words, reduce_row_kernel, reduce_row_words, row_kernel,
     row_scalars, row_words, spoils_padding,
 };
@@ -47,13 +47,13 @@ impl Builder<'_> {
         let shards = layout.shards(ty.matrix());
         let tiles: Vec<_> = shards.iter().map(|s| (s.tile, words.clone())).collect();
         self.compute(op, &step, &kernel, &named, tiles)?;
-        if spoils_padding(&op.kind, ty.element) {
+        if spoils_padding(&op.kind) {
             self.clear_padding(op, out)?;
         }
         Ok(())
     }
 
-    /// Clears the columns of an f16 buffer that pad its last panel.
+    /// Clears the columns of a buffer that pad its last panel.
     pub fn clear_padding(&mut self, op: &Op, out: BufferId) -> Result<(), TileError> {
         let buffer = self.program.buffer(out);
         let storage = buffer.layout.storage(buffer.ty.element);
@@ -69,7 +69,8 @@ impl Builder<'_> {
             return Ok(());
         }
         let step = format!("{}.padding", buffer.name);
-        self.compute(op, &step, CLEAR_KERNEL, &[("out", Some(out))], ends)
+        let kernel = clear_kernel(buffer.ty.element);
+        self.compute(op, &step, kernel, &[("out", Some(out))], ends)
     }
 
     /// An operator on whole rows, with vectors as further operands.
@@ -78,14 +79,12 @@ impl Builder<'_> {
         let layouts = self.operand_layouts(op, plan)?;
         let matrix = self.graph.ty(op.result).matrix();
         let scalars = row_scalars(&op.kind, matrix.columns);
-        let (from, to) = (
-            layouts[0].storage(ElementType::F16),
-            layout.storage(ElementType::F16),
-        );
+        let element = self.graph.ty(op.result).element;
+        let (from, to) = (layouts[0].storage(element), layout.storage(element));
         let words =
             |rows| row_words(rows, matrix.columns, &from, &to).with(scalars.iter().copied());
         let fullest = words(layout.rows.block);
-        let Some((kernel, _)) = row_kernel(self.kernels, &op.kind, &fullest) else {
+        let Some((kernel, _)) = row_kernel(self.kernels, &op.kind, element, &fullest) else {
             return Err(error(op, "no kernel for it"));
         };
         let mut named = Vec::new();
@@ -129,12 +128,12 @@ impl Builder<'_> {
         };
         let ty = self.graph.ty(op.operands[0]).clone();
         let x = self.operand(op, op.operands[0], lx, ty.clone())?;
-        let (f16, f32) = (ElementType::F16, ElementType::F32);
-        let from = lx.storage(f16);
+        let element = ty.element;
+        let from = lx.storage(element);
         let matrix = self.graph.ty(op.result).matrix();
         match *ty.shape.as_slice() {
             [_, n] => {
-                let to = layout.storage(f16);
+                let to = layout.storage(element);
                 let tiles: Vec<_> = layout
                     .shards(matrix)
                     .into_iter()
@@ -146,12 +145,12 @@ impl Builder<'_> {
                 let out = self.result(op, op.kind.name(), layout.clone());
                 let step = format!("{}.step", self.program.buffer(out).name);
                 let named = [("x", Some(x)), ("out", Some(out))];
-                self.compute(op, &step, &reduce_row_kernel(kind), &named, tiles)
+                self.compute(op, &step, &reduce_row_kernel(kind, element), &named, tiles)
             }
             [_, n, columns] if plan.grid_k > 1 => {
                 let reduction =
                     Reduction::new(plan.grid_k, 1, columns, Split::whole(columns), &layout);
-                let to = reduction.partial.storage(f32);
+                let to = reduction.partial.storage(ElementType::F32);
                 let tiles: Vec<_> = lx
                     .shards(ty.matrix())
                     .into_iter()
@@ -175,7 +174,7 @@ impl Builder<'_> {
                 self.add_partials(op, &name, &reduction, plan.grid_k, partial, None, &kernel)
             }
             [_, n, _] => {
-                let to = layout.storage(f16);
+                let to = layout.storage(element);
                 let tiles: Vec<_> = layout
                     .shards(matrix)
                     .into_iter()
@@ -188,7 +187,8 @@ impl Builder<'_> {
                 let out = self.result(op, op.kind.name(), layout.clone());
                 let step = format!("{}.step", self.program.buffer(out).name);
                 let named = [("x", Some(x)), ("out", Some(out))];
-                self.compute(op, &step, reduce_column_kernel(kind), &named, tiles)
+                let kernel = reduce_column_kernel(kind, element);
+                self.compute(op, &step, &kernel, &named, tiles)
             }
             _ => Err(error(op, "its operand is not in normal form")),
         }

@@ -2,10 +2,10 @@
 
 use super::{Builder, TileError, error};
 use crate::select_operators::plans::batched::{
-    self, Attention, Product, TRANSPOSE_KERNEL, result_memory, transpose_words,
+    self, Pack, Product, TRANSPOSE_KERNEL, pack_kernel, packed, result_memory, transpose_words,
 };
 use crate::select_operators::plans::gemm::{self, PARTIAL_KERNEL, Reduction};
-use crate::select_operators::plans::local::row_words;
+use crate::select_operators::plans::local::{flat_words, row_words};
 use crate::select_operators::softmax_kernel;
 use ipu_program::graph::{Activation, Op, ValueId};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Shard, Split};
@@ -25,7 +25,17 @@ impl Builder<'_> {
         let &[ref lx, ref lw, ref lb @ ..] = self.operand_layouts(op, plan)? else {
             return Err(error(op, "the plan has another number of operands"));
         };
-        let kernel = gemm::kernel(plan.partials, !lb.is_empty(), activation);
+        let (read, written) = (
+            self.graph.ty(op.operands[0]).element,
+            self.graph.ty(op.result).element,
+        );
+        if read != written {
+            return self.widening_linear(op, plan, activation);
+        }
+        let kernel = match read {
+            ElementType::F32 => gemm::single_kernel(!lb.is_empty(), activation),
+            _ => gemm::kernel(plan.partials, !lb.is_empty(), activation),
+        };
         let ty = |v: ValueId| self.graph.ty(v).clone();
         let (tx, tw) = (ty(op.operands[0]), ty(op.operands[1]));
         let x = self.operand(op, op.operands[0], lx, tx.clone())?;
@@ -49,10 +59,7 @@ impl Builder<'_> {
         let out = self.result(op, &name, layout.clone());
         let acc = self.accumulators(op, &kernel, &name, &layout, layout.rows.block);
         let k = tx.matrix().columns;
-        let (from, to) = (
-            lx.storage(ElementType::F16),
-            layout.storage(ElementType::F16),
-        );
+        let (from, to) = (lx.storage(read), layout.storage(written));
         let tiles = layout.shards(matrix).into_iter().map(|s| {
             let (rows, columns) = (s.rows.len() as u32, s.columns.len() as u32);
             (s.tile, gemm::words(rows, k, columns, &from, &to))
@@ -66,6 +73,70 @@ impl Builder<'_> {
         ];
         let tiles: Vec<_> = tiles.collect();
         self.compute(op, &format!("{name}.gemm"), &kernel, &named, tiles)
+    }
+
+    /// A linear operator of f16 operands to an f32 result: the product leaves its sums, bias and
+    /// activation follow.
+    fn widening_linear(
+        &mut self,
+        op: &Op,
+        plan: &Plan,
+        activation: Activation,
+    ) -> Result<(), TileError> {
+        let layout = self.result_layout(op)?;
+        let &[ref lx, ref lw, ref lb @ ..] = self.operand_layouts(op, plan)? else {
+            return Err(error(op, "the plan has another number of operands"));
+        };
+        let (f16, f32) = (ElementType::F16, ElementType::F32);
+        let (tx, tw) = (
+            self.graph.ty(op.operands[0]).clone(),
+            self.graph.ty(op.operands[1]).clone(),
+        );
+        let ty = self.graph.ty(op.result).clone();
+        let k = tx.matrix().columns;
+        let x = self.operand(op, op.operands[0], lx, tx)?;
+        let w = self.operand(op, op.operands[1], lw, tw)?;
+        let bias = match lb.first() {
+            None => None,
+            Some(lb) => Some(self.operand(op, op.operands[2], lb, ty.clone())?),
+        };
+        let name = self.weight_name(op);
+        let (from, to) = (lx.storage(f16), layout.storage(f32));
+        let shards = layout.shards(ty.matrix());
+        let calls: Vec<_> = shards
+            .iter()
+            .map(|s| {
+                let (rows, columns) = (s.rows.len() as u32, s.columns.len() as u32);
+                (s.tile, gemm::words(rows, k, columns, &from, &to))
+            })
+            .collect();
+        let steps = gemm::wide_steps(bias.is_some(), activation);
+        let place = |b: &mut Self, left: usize| match left {
+            0 => b.result(op, &name, layout.clone()),
+            _ => b.buffer(
+                &format!("{name}.product"),
+                ty.clone(),
+                layout.clone(),
+                &op.location,
+            ),
+        };
+        let mut out = place(self, steps.len());
+        let named = [("a", Some(x)), ("weights", Some(w)), ("out", Some(out))];
+        self.compute(op, &format!("{name}.gemm"), PARTIAL_KERNEL, &named, calls)?;
+        for (i, (kernel, adds)) in steps.iter().enumerate() {
+            let sums = out;
+            out = place(self, steps.len() - 1 - i);
+            let words = flat_words(&to, f32);
+            let calls: Vec<_> = shards.iter().map(|s| (s.tile, words.clone())).collect();
+            let named = [
+                ("a", Some(sums)),
+                ("b", bias.filter(|_| *adds)),
+                ("out", Some(out)),
+            ];
+            let step = format!("{name}.{}", if *adds { "bias" } else { "relu" });
+            self.compute(op, &step, kernel, &named, calls)?;
+        }
+        Ok(())
     }
 
     /// A linear operator whose contraction several tiles share.
@@ -244,7 +315,10 @@ impl Builder<'_> {
         let a = self.operand(op, op.operands[0], la, ta.clone())?;
         let b = self.operand(op, op.operands[1], lb, tb.clone())?;
         let name = "matmul";
-        let (weights, lw) = if transposed {
+        let element = ta.element;
+        let (weights, lw) = if element == ElementType::F32 {
+            self.packed(op, name, (b, &tb, lb), if transposed { n } else { k }, !transposed)?
+        } else if transposed {
             (b, lb.clone())
         } else {
             self.turned(op, name, b, [matrices, k, n], lb)?
@@ -254,8 +328,7 @@ impl Builder<'_> {
         } else {
             n.next_multiple_of(PANEL)
         };
-        let f16 = ElementType::F16;
-        let (from, right, to) = (la.storage(f16), lw.storage(f16), result.storage(f16));
+        let [from, right, to] = [la, &lw, &result].map(|l| l.storage(element));
         let tiles: Vec<_> = result
             .shards(self.graph.ty(op.result).matrix())
             .into_iter()
@@ -273,7 +346,7 @@ impl Builder<'_> {
             .collect();
         let out = self.result(op, name, result.clone());
         let name = self.program.buffer(out).name.clone();
-        let kernel = batched::kernel(plan.partials, k);
+        let kernel = batched::kernel(element, plan.partials, k);
         let acc = self.accumulators(op, &kernel, &name, &result, result.rows.block.min(m));
         let named = [
             ("a", Some(a)),
@@ -283,7 +356,7 @@ impl Builder<'_> {
         ];
         self.compute(op, &format!("{name}.gemm"), &kernel, &named, tiles)?;
         // Behind the last of the rows of a right operand that is not padded is whatever.
-        if transposed {
+        if transposed && element == ElementType::F16 {
             self.clear_padding(op, out)?;
         }
         Ok(())
@@ -352,6 +425,39 @@ impl Builder<'_> {
         Ok((id, layout))
     }
 
+    /// The right operands of f32 that each tile has, in the order of AMP weights. A matrix has
+    /// `rows` rows, its depth where it is `turned`.
+    fn packed(
+        &mut self,
+        op: &Op,
+        name: &str,
+        (source, ty, from): (BufferId, &TensorType, &Layout),
+        rows: u32,
+        turned: bool,
+    ) -> Result<(BufferId, Layout), TileError> {
+        let fullest = Pack::of(from.rows.block, from.columns.block, rows, turned);
+        let (layout, extents) = packed(from, fullest.lines());
+        let id = self.buffer(
+            &format!("{name}.packed"),
+            TensorType::new(extents, ElementType::F32),
+            layout.clone(),
+            &op.location,
+        );
+        let storage = from.storage(ElementType::F32);
+        let tiles: Vec<_> = from
+            .shards(ty.matrix())
+            .into_iter()
+            .map(|s| {
+                let pack = Pack::of(s.rows.len() as u32, s.columns.len() as u32, rows, turned);
+                (s.tile, pack.words(&storage))
+            })
+            .collect();
+        let named = [("src", Some(source)), ("dst", Some(id))];
+        let step = format!("{name}.pack");
+        self.compute(op, &step, pack_kernel(turned), &named, tiles)?;
+        Ok((id, layout))
+    }
+
     /// Attention with one head a matrix: scores, softmax, transposed values, their product.
     pub fn attention(
         &mut self,
@@ -373,19 +479,14 @@ impl Builder<'_> {
         let &[&[n, queries, depth], &[_, keys, _], &[_, _, width]] = shapes.as_slice() else {
             return Err(error(op, "its operands do not have rank 3"));
         };
-        let a = Attention {
-            queries,
-            keys,
-            depth,
-            width,
-        };
+        let element = types[0].element;
+        let single = element == ElementType::F32;
         let q = self.operand(op, op.operands[0], lq, types[0].clone())?;
         let k = self.operand(op, op.operands[1], lk, types[1].clone())?;
         let v = self.operand(op, op.operands[2], lv, types[2].clone())?;
-        let memory = result_memory(plan.partials, depth);
-        let f16 = ElementType::F16;
+        let memory = result_memory(element, plan.partials, depth);
         let name = self.symbol("attention");
-        let square = |columns| TensorType::new([n * queries, columns], f16);
+        let square = |columns| TensorType::new([n * queries, columns], element);
         let wide = Layout {
             columns: Split::whole(keys),
             memory,
@@ -410,9 +511,9 @@ impl Builder<'_> {
             rows: n * queries,
             columns: depth,
         });
-        let storage = |l: &Layout| l.storage(f16);
-        let score_kernel = batched::kernel(plan.partials, depth);
-        let value_kernel = batched::kernel(plan.partials, keys);
+        let storage = |l: &Layout| l.storage(element);
+        let score_kernel = batched::kernel(element, plan.partials, depth);
+        let value_kernel = batched::kernel(element, plan.partials, keys);
         let rows = lq.rows.block.min(queries);
         let acc = self.accumulators(op, &score_kernel, &name, lq, rows);
         let products = |product: Product, left: &Layout, right: &Layout, out: &Layout| {
@@ -438,13 +539,18 @@ impl Builder<'_> {
             columns: keys,
             stored: keys,
         };
+        let (score_weights, lw) = if single {
+            self.packed(op, &format!("{name}.keys"), (k, &types[1], lk), keys, false)?
+        } else {
+            (k, lk.clone())
+        };
         let named = [
             ("a", Some(q)),
-            ("weights", Some(k)),
+            ("weights", Some(score_weights)),
             ("acc", acc),
             ("out", Some(scores)),
         ];
-        let calls = products(score, lq, lk, &wide);
+        let calls = products(score, lq, &lw, &wide);
         self.compute(op, &format!("{name}.scores"), &score_kernel, &named, calls)?;
         let s = storage(&wide);
         let calls: Vec<_> = shards
@@ -461,15 +567,19 @@ impl Builder<'_> {
             .collect();
         let named = [("x", Some(scores)), ("out", Some(shares))];
         let step = format!("{name}.softmax");
-        self.compute(op, &step, softmax_kernel(causal), &named, calls)?;
-        let (turned, lt) = self.turned(op, &name, v, [n, keys, width], lv)?;
+        self.compute(op, &step, softmax_kernel(causal, element), &named, calls)?;
+        let (turned, lt) = if single {
+            self.packed(op, &format!("{name}.values"), (v, &types[2], lv), keys, true)?
+        } else {
+            self.turned(op, &name, v, [n, keys, width], lv)?
+        };
         let out = self.result(op, &name, result.clone());
         let value = Product {
             batches: 1,
             rows: queries,
             k: keys,
             columns: width,
-            stored: a.padded_width(),
+            stored: width.next_multiple_of(PANEL),
         };
         let acc = acc.or_else(|| self.accumulators(op, &value_kernel, &name, lq, rows));
         let named = [

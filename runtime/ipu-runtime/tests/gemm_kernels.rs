@@ -137,8 +137,46 @@ fn gemm32(
     })
 }
 
+/// All f32, the weights of the elements of the batch one after the other.
+fn batched32(
+    batches: u32,
+    rows: u32,
+    [k_blocks, groups]: [u32; 2],
+    gap: u32,
+    seed: u32,
+) -> Outcome {
+    let stride = (rows + gap) * 64;
+    let (a_batch, out_batch) = (k_blocks * stride, groups * stride);
+    let a = batches * a_batch / 4;
+    let weights = batches * k_blocks * groups * 256;
+    let mut words = share(rows).to_vec();
+    words.extend([k_blocks, groups, stride, stride, batches, a_batch, out_batch]);
+    run(&Call {
+        kernel: "bgemm32",
+        buffers: vec![
+            (F32, a, Some(random(F32, a, seed))),
+            (F32, weights, Some(random(F32, weights, seed ^ 77))),
+            (F32, batches * out_batch / 4, None),
+        ],
+        words,
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
+
+    #[test]
+    fn batched_f32_products(
+        batches in 1u32..5,
+        rows in 1u32..26,
+        sizes in [1u32..4, 1u32..4],
+        gap in 0u32..3,
+        seed: u32,
+    ) {
+        let rows_of = |i: usize| i / 16 % (rows + gap) as usize;
+        batched32(batches, rows, sizes, gap, seed)
+            .check(&format!("{batches} {rows} {sizes:?} {gap}"), |i| rows_of(i) < rows as usize);
+    }
 
     #[test]
     fn partial_products(rows in 1u32..40, k_blocks in 1u32..7, groups in 1u32..4, gap in 0u32..3, seed: u32) {

@@ -52,6 +52,18 @@ fn strides(random: &mut Random, rows: u32, panels: u32) -> [u32; 2] {
     }
 }
 
+/// A call that clears columns of blocks of so many bytes a row.
+fn cleared(random: &mut Random, block: u32) -> Case {
+    let (rows, panels) = (random.below(40), random.between(1, 3));
+    let [row, panel] = strides(random, rows, panels).map(|s| s / 32 * block);
+    let offset = panel * random.below(panels);
+    let [each, extra] = share(rows);
+    Case {
+        words: vec![each, extra, random.between(1, 15), offset, row],
+        buffers: vec![block * rows * panels + 32],
+    }
+}
+
 fn case(kind: Move, random: &mut Random) -> Case {
     match kind {
         Move::FillZero => {
@@ -61,14 +73,17 @@ fn case(kind: Move, random: &mut Random) -> Case {
                 buffers: vec![(8 * atoms).next_multiple_of(32) + 32],
             }
         }
-        Move::ZeroColumns => {
-            let (rows, panels) = (random.below(40), random.between(1, 3));
-            let [row, panel] = strides(random, rows, panels);
-            let offset = panel * random.below(panels);
-            let [each, extra] = share(rows);
+        Move::ZeroColumns => cleared(random, 32),
+        Move::ZeroColumnsF32 => cleared(random, 64),
+        Move::PackWeights { turned } => {
+            let (batches, rows) = (random.between(1, 5), random.between(1, 40));
+            let (panels, blocks) = (random.between(1, 3), rows.div_ceil(16));
+            let (panel, batch) = (64 * rows * batches, 64 * rows);
+            let groups = if turned { panels } else { blocks };
+            let blocks = if turned { blocks } else { panels };
             Case {
-                words: vec![each, extra, random.between(1, 15), offset, row],
-                buffers: vec![32 * rows * panels + 32],
+                words: vec![batches, groups, blocks, rows, panel, batch],
+                buffers: vec![panel * panels, 1024 * batches * groups * blocks + 32],
             }
         }
         Move::CopyRuns => {

@@ -1,6 +1,6 @@
 //! Products of what the program computes, matrix by matrix of a batch, and attention.
 
-use super::local::{CLEAR_KERNEL, clear_words};
+use super::local::{clear_kernel, clear_words};
 use super::{Candidate, Machine, Words, blocks, bytes, copied, grid, partials};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
 use ipu_program::plan::Family;
@@ -19,9 +19,107 @@ fn sums(partials: ElementType, k: u32) -> ElementType {
     }
 }
 
-/// The name of the batched matrix product kernel for a depth of `k`.
-pub fn kernel(partials: ElementType, k: u32) -> String {
-    format!("bgemm_{}", sums(partials, k))
+/// The name of the batched matrix product kernel for operands of `element` and a depth of `k`.
+pub fn kernel(element: ElementType, partials: ElementType, k: u32) -> String {
+    match element {
+        ElementType::F32 => "bgemm32".to_owned(),
+        _ => format!("bgemm_{}", sums(partials, k)),
+    }
+}
+
+/// The kernel that brings right operands of f32 to the order of AMP weights: with the rows along
+/// K, or `turned` across it.
+pub fn pack_kernel(turned: bool) -> &'static str {
+    if turned {
+        "pack_weights_turned_f32"
+    } else {
+        "pack_weights_f32"
+    }
+}
+
+/// Right operands of f32 on a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pack {
+    /// Matrices.
+    pub batches: u32,
+    /// Depth.
+    pub k: u32,
+    /// Columns of the product.
+    pub n: u32,
+    /// Whether the rows of a matrix are its depth.
+    pub turned: bool,
+}
+
+impl Pack {
+    /// Those of a shard of `rows` rows and `columns` columns, its matrices having `matrix` rows: whole
+    /// matrices, or a part of the rows of one.
+    pub fn of(rows: u32, columns: u32, matrix: u32, turned: bool) -> Self {
+        let (batches, rows) = if rows > matrix {
+            (rows / matrix, matrix)
+        } else {
+            (1, rows)
+        };
+        let (k, n) = if turned {
+            (rows, columns)
+        } else {
+            (columns, rows)
+        };
+        Pack {
+            batches,
+            k,
+            n,
+            turned,
+        }
+    }
+
+    /// The word arguments.
+    pub fn words(&self, from: &ShardStorage) -> Words {
+        let rows = if self.turned { self.k } else { self.n };
+        Words::new([
+            ("batches", self.batches),
+            ("groups", self.n.div_ceil(PANEL)),
+            ("blocks", self.k.div_ceil(PANEL)),
+            ("rows", rows),
+            ("src_panel", from.panel_stride()),
+            ("src_batch", rows * from.row_stride()),
+        ])
+    }
+
+    /// Rows of 16 f32 that hold them packed.
+    pub fn lines(&self) -> u32 {
+        self.batches * self.n.div_ceil(PANEL) * self.k.next_multiple_of(PANEL)
+    }
+}
+
+/// Where packed right operands lie: `lines` rows of 16 f32 on every tile of a part of `from`; with the
+/// extents of that matrix.
+pub fn packed(from: &Layout, lines: u32) -> (Layout, [u32; 2]) {
+    let split = |split: Split, block| Split {
+        block,
+        unit: 1,
+        period: 0,
+        ..split
+    };
+    let layout = Layout {
+        rows: split(from.rows, lines),
+        columns: split(from.columns, PANEL),
+        order: ElementOrder::Rows,
+        memory: MemoryClass::Interleaved,
+        ..from.clone()
+    };
+    (
+        layout,
+        [from.rows.parts * lines, from.columns.parts * PANEL],
+    )
+}
+
+/// Memory of right operands that a product takes as they are stored.
+fn right_memory(element: ElementType) -> MemoryClass {
+    match element {
+        // They are packed elsewhere.
+        ElementType::F32 => MemoryClass::Any,
+        _ => MemoryClass::Interleaved,
+    }
 }
 
 /// A product `[n, t, k] * [n, s, k]^T` or `[n, t, k] * [n, k, s]` on one tile.
@@ -203,35 +301,47 @@ impl Attention {
     }
 }
 
-/// The memory that a product `k` deep with `partials` needs for its result.
-pub fn result_memory(partials: ElementType, k: u32) -> MemoryClass {
-    match sums(partials, k) {
-        ElementType::F16 => MemoryClass::Interleaved,
-        _ => MemoryClass::Any,
+/// The memory that a product of `element` `k` deep with `partials` needs for its result: where the
+/// result holds the partial sums, interleaved.
+pub fn result_memory(element: ElementType, partials: ElementType, k: u32) -> MemoryClass {
+    if element == sums(partials, k) || element == ElementType::F32 {
+        MemoryClass::Interleaved
+    } else {
+        MemoryClass::Any
+    }
+}
+
+/// The element types of the partial sums of a product of `element`.
+fn element_partials(machine: &Machine<'_>, element: ElementType, k: u32) -> Vec<ElementType> {
+    match element {
+        ElementType::F32 => vec![ElementType::F32],
+        _ => partials(machine, k).collect(),
     }
 }
 
 /// All plans of attention over `matrices` matrices, `unit` of which may want to stay together.
 pub fn attention(
     machine: &Machine<'_>,
+    element: ElementType,
     matrices: u32,
     a: &Attention,
     unit: u32,
     softmax_kernel: &str,
 ) -> Vec<Candidate> {
-    let f16 = ElementType::F16;
+    let single = element == ElementType::F32;
     let mut out = Vec::new();
     for spread in Spread::all(matrices, a.queries, unit, machine.tiles) {
-        for partials in partials(machine, a.depth.max(a.keys)) {
-            let memory = result_memory(partials, a.depth);
+        for partials in element_partials(machine, element, a.depth.max(a.keys)) {
+            let memory = result_memory(element, partials, a.depth);
             let q = spread.own(a.queries, a.depth, MemoryClass::Any);
-            let k = spread.shared(a.keys, a.depth, MemoryClass::Interleaved);
+            let k = spread.shared(a.keys, a.depth, right_memory(element));
             let v = spread.shared(a.keys, a.width, MemoryClass::Any);
             let scores = spread.own(a.queries, a.keys, memory);
             let turned = spread.shared(a.padded_width(), a.keys, MemoryClass::Interleaved);
-            let result = spread.own(a.queries, a.width, result_memory(partials, a.keys));
+            let memory = result_memory(element, partials, a.keys);
+            let result = spread.own(a.queries, a.width, memory);
             let (batches, rows) = a.on_tile(q.rows.block);
-            let storage = |l: &Layout| l.storage(f16);
+            let storage = |l: &Layout| l.storage(element);
             let qk = Product {
                 batches,
                 rows,
@@ -253,21 +363,30 @@ pub fn attention(
                 ("period", a.queries),
                 ("visible", a.keys),
             ]);
-            let compute = [
+            let packs = [
+                Pack::of(k.rows.block, a.depth, a.keys, false),
+                Pack::of(v.rows.block, a.width, a.keys, true),
+            ];
+            let mut compute = vec![
                 (
-                    kernel(partials, a.depth),
+                    kernel(element, partials, a.depth),
                     qk.words(&storage(&q), &storage(&k), &s),
                 ),
                 (softmax_kernel.to_owned(), softmax),
                 (
-                    TRANSPOSE_KERNEL.to_owned(),
-                    transpose_words(batches, a.keys, a.width, &storage(&v), &storage(&turned)),
-                ),
-                (
-                    kernel(partials, a.keys),
+                    kernel(element, partials, a.keys),
                     pv.words(&s, &storage(&turned), &storage(&result)),
                 ),
             ];
+            if single {
+                let pack = |p: &Pack, from| (pack_kernel(p.turned).to_owned(), p.words(from));
+                compute.extend([pack(&packs[0], &storage(&k)), pack(&packs[1], &storage(&v))]);
+            } else {
+                compute.push((
+                    TRANSPOSE_KERNEL.to_owned(),
+                    transpose_words(batches, a.keys, a.width, &storage(&v), &storage(&turned)),
+                ));
+            }
             let cycles: Option<u64> = compute
                 .iter()
                 .map(|(kernel, words)| machine.cycles(kernel, words))
@@ -275,8 +394,13 @@ pub fn attention(
             let Some(compute_cycles) = cycles else {
                 continue;
             };
-            let list = [&q, &k, &v, &scores, &scores, &turned, &result].map(|l| (l, f16));
-            let bytes = bytes(&list) + accumulators(partials, rows);
+            let list = [&q, &k, &v, &scores, &scores, &result].map(|l| (l, element));
+            let mut bytes = bytes(&list);
+            if single {
+                bytes += packs.iter().map(|p| u64::from(p.lines()) * 64).sum::<u64>();
+            } else {
+                bytes += u64::from(storage(&turned).bytes()) + accumulators(partials, rows);
+            }
             out.push(Candidate::new(
                 Family::Attention,
                 vec![q, k, v],
@@ -302,18 +426,19 @@ fn accumulators(partials: ElementType, rows: u32) -> u64 {
 /// `transposed`.
 pub fn product(
     machine: &Machine<'_>,
+    element: ElementType,
     matrices: u32,
     [m, k, n]: [u32; 3],
     transposed: bool,
     unit: u32,
 ) -> Vec<Candidate> {
-    let f16 = ElementType::F16;
+    let single = element == ElementType::F32;
     let mut out = Vec::new();
     let mut places: Vec<(Layout, Layout, Layout, Layout)> = Vec::new();
-    let memory = MemoryClass::Interleaved;
-    for partials in partials(machine, k) {
+    let memory = right_memory(element);
+    for partials in element_partials(machine, element, k) {
         places.clear();
-        let result_memory = result_memory(partials, k);
+        let result_memory = result_memory(element, partials, k);
         for spread in Spread::all(matrices, m, unit, machine.tiles) {
             let a = spread.own(m, k, MemoryClass::Any);
             let turned = spread.shared(n.next_multiple_of(PANEL), k, memory);
@@ -372,22 +497,30 @@ pub fn product(
                 columns,
                 stored: right.rows.block / batches,
             };
-            let storage = |l: &Layout| l.storage(f16);
+            let storage = |l: &Layout| l.storage(element);
             let words = call.words(&storage(&a), &storage(right), &storage(&result));
-            let mut cycles = machine.cycles(&kernel(partials, k), &words);
-            let mut list = vec![(&a, f16), (&b, f16), (&result, f16)];
-            if !transposed {
+            let mut cycles = machine.cycles(&kernel(element, partials, k), &words);
+            let mut list = vec![(&a, element), (&b, element), (&result, element)];
+            let mut scratch = accumulators(partials, rows);
+            if single {
+                let matrix = if transposed { n } else { k };
+                let pack = Pack::of(b.rows.block, b.columns.block, matrix, !transposed);
+                let words = pack.words(&storage(&b));
+                let kernel = pack_kernel(pack.turned);
+                cycles = cycles.and_then(|c| Some(c + machine.cycles(kernel, &words)?));
+                scratch = u64::from(pack.lines()) * 64;
+            } else if !transposed {
                 let words = transpose_words(batches, k, columns, &storage(&b), &storage(&turned));
                 cycles = cycles.and_then(|c| Some(c + machine.cycles(TRANSPOSE_KERNEL, &words)?));
-                list.push((&turned, f16));
+                list.push((&turned, element));
             } else if !n.is_multiple_of(PANEL) {
                 let words = clear_words(result.rows.block, n, &storage(&result));
-                cycles = cycles.and_then(|c| Some(c + machine.cycles(CLEAR_KERNEL, &words)?));
+                cycles = cycles.and_then(|c| Some(c + machine.cycles(clear_kernel(element), &words)?));
             }
             let Some(compute_cycles) = cycles else {
                 continue;
             };
-            let bytes = bytes(&list) + accumulators(partials, rows);
+            let bytes = bytes(&list) + scratch;
             out.push(Candidate::new(
                 Family::Gemm,
                 vec![a, b],

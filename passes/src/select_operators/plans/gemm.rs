@@ -1,5 +1,6 @@
 //! Products with weights: `act(x * w + b)`.
 
+use super::local::flat_words;
 use super::{Candidate, Machine, Words, blocks, bytes, copied, grid, partials};
 use ipu_program::graph::Activation;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
@@ -119,15 +120,18 @@ impl Reduction {
     }
 }
 
-/// All plans of `act(x * w + b)` with x of `m` rows and `k` columns and w of `n` columns. Row
-/// parts are whole `units`, for each of the units given.
+/// All plans of `act(x * w + b)` with x of `m` rows and `k` columns and w of `n` columns, the
+/// operands of element type `read` and the result of `written`. Row parts are whole `units`, for
+/// each of the units given.
 pub fn linear(
     machine: &Machine<'_>,
+    [read, written]: [ElementType; 2],
     [m, k, n]: [u32; 3],
     units: &[u32],
     bias: bool,
     act: Activation,
 ) -> Vec<Candidate> {
+    let half = written == ElementType::F16;
     let groups = n.div_ceil(PANEL);
     let mut out = Vec::new();
     for column_groups in blocks(groups, machine.tiles) {
@@ -137,12 +141,16 @@ pub fn linear(
             for rows in blocks(pieces, machine.tiles / gn) {
                 let gm = pieces.div_ceil(rows);
                 let rows = Split::even(m, gm, unit, gn);
+                if !half {
+                    out.extend(single(machine, read, [m, k, n], rows, gn, bias, act));
+                    continue;
+                }
                 for partials in partials(machine, k) {
                     out.extend(whole(machine, [m, k, n], rows, gn, partials, bias, act));
                 }
             }
         }
-        if m <= MAX_SPLIT_ROWS {
+        if half && m <= MAX_SPLIT_ROWS {
             let k_blocks = k.div_ceil(PANEL);
             for depth in blocks(k_blocks, machine.tiles / gn) {
                 let gk = k_blocks.div_ceil(depth);
@@ -214,6 +222,106 @@ fn whole(
         compute_cycles,
         bytes,
     ))
+}
+
+/// The name of the f32 matrix product kernel of a variant.
+pub fn single_kernel(bias: bool, activation: Activation) -> String {
+    let mut name = "gemm32".to_owned();
+    if bias {
+        name.push_str("_bias");
+    }
+    if activation == Activation::Relu {
+        name.push_str("_relu");
+    }
+    name
+}
+
+/// The plan in which every tile works through the whole contraction to a result of f32. Where the
+/// operands are f16, bias and activation are steps of their own behind the product, which leaves
+/// its sums in f32.
+fn single(
+    machine: &Machine<'_>,
+    read: ElementType,
+    [m, k, n]: [u32; 3],
+    rows: Split,
+    gn: u32,
+    bias: bool,
+    act: Activation,
+) -> Option<Candidate> {
+    let gm = rows.parts;
+    let f32 = ElementType::F32;
+    let columns = Split::even(n, gn, PANEL, 1);
+    let panels = |columns, memory| grid(rows, columns, ElementOrder::Panels, memory);
+    let x = copied(panels(Split::whole(k), MemoryClass::Any), gn, 1);
+    let wide = read == ElementType::F16;
+    let order = if wide {
+        ElementOrder::Weights8
+    } else {
+        ElementOrder::Weights16
+    };
+    let w = grid(Split::whole(k), columns, order, MemoryClass::Interleaved);
+    let w = copied(w, gm, gn);
+    let result = panels(columns, MemoryClass::Interleaved);
+    let call = words(
+        rows.block.min(m),
+        k,
+        columns.block,
+        &x.storage(read),
+        &result.storage(f32),
+    );
+    let mut compute_cycles = machine.cycles(
+        &if wide {
+            PARTIAL_KERNEL.to_owned()
+        } else {
+            single_kernel(bias, act)
+        },
+        &call,
+    )?;
+    let mut list = vec![(&x, read), (&w, read), (&result, f32)];
+    if wide {
+        for (kernel, _) in wide_steps(bias, act) {
+            let words = flat_words(&result.storage(f32), f32);
+            compute_cycles += machine.cycles(kernel, &words)?;
+            list.extend([(&result, f32); 2]);
+        }
+    }
+    let bytes = bytes(&list);
+    let mut operands = vec![x, w.clone()];
+    if bias {
+        operands.push(if wide {
+            Layout {
+                memory: MemoryClass::Any,
+                ..result.clone()
+            }
+        } else {
+            Layout {
+                rows: Split::whole(1),
+                order: ElementOrder::Rows,
+                memory: MemoryClass::Any,
+                ..w
+            }
+        });
+    }
+    Some(Candidate::new(
+        Family::Gemm,
+        operands,
+        result,
+        f32,
+        compute_cycles,
+        bytes,
+    ))
+}
+
+/// The kernels behind a product of f16 operands to f32, and whether each reads the bias.
+pub fn wide_steps(bias: bool, activation: Activation) -> Vec<(&'static str, bool)> {
+    let mut steps = Vec::new();
+    if bias {
+        steps.push(("add_f32", true));
+    }
+    if activation == Activation::Relu {
+        steps.push(("relu_f32", false));
+    }
+    steps
 }
 
 /// The plans in which `gk` tiles share the contraction of `gn` parts of the columns; their sums
@@ -329,7 +437,15 @@ mod tests {
                 tiles,
                 partials: Partials::Any,
             };
-            let list = linear(&machine, [37, 50, 100], &[1, 5], true, Activation::Relu);
+            let f16 = [ElementType::F16; 2];
+            let list = linear(
+                &machine,
+                f16,
+                [37, 50, 100],
+                &[1, 5],
+                true,
+                Activation::Relu,
+            );
             assert!(
                 list.len() >= 3 || tiles == 1,
                 "{tiles} tiles: {} candidates",

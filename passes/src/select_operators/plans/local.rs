@@ -7,8 +7,13 @@ use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage
 use ipu_program::plan::Family;
 use ipu_program::types::{ElementType, Matrix};
 
-/// The kernel that clears columns within the last panel.
-pub const CLEAR_KERNEL: &str = "zero_columns_f16";
+/// The kernel that clears columns within the last panel of floats.
+pub fn clear_kernel(element: ElementType) -> &'static str {
+    match element {
+        ElementType::F32 => "zero_columns_f32",
+        _ => "zero_columns_f16",
+    }
+}
 
 /// The kernel of an elementwise operator on `element`, `None` when there is none.
 pub fn elementwise_kernel(kind: &OpKind, element: ElementType) -> Option<String> {
@@ -27,17 +32,14 @@ pub fn elementwise_kernel(kind: &OpKind, element: ElementType) -> Option<String>
     })
 }
 
-/// Whether an elementwise operator leaves something else than 0 in the padding of an f16 result, so
-/// that it has to be cleared: it gives something else where its operands are 0, or it reads f32,
-/// whose padding nobody clears because products do not take it.
-pub fn spoils_padding(kind: &OpKind, written: ElementType) -> bool {
-    written == ElementType::F16
-        && matches!(
-            kind,
-            OpKind::Binary(BinaryKind::Div)
-                | OpKind::Unary(UnaryKind::Sigmoid | UnaryKind::Exp | UnaryKind::Rsqrt)
-                | OpKind::Cast
-        )
+/// Whether an elementwise operator leaves something else than 0 in the padding of its result, so
+/// that it has to be cleared: it gives something else where its operands are 0.
+pub fn spoils_padding(kind: &OpKind) -> bool {
+    matches!(
+        kind,
+        OpKind::Binary(BinaryKind::Div)
+            | OpKind::Unary(UnaryKind::Sigmoid | UnaryKind::Exp | UnaryKind::Rsqrt)
+    )
 }
 
 /// The word arguments that clear the padding of a shard with `columns` columns.
@@ -65,11 +67,19 @@ pub fn row_words(rows: u32, columns: u32, x: &ShardStorage, out: &ShardStorage) 
 
 /// The fastest kernel of a row-wise operator for `words`, those of the tile with the most rows,
 /// and its cycles: a worker takes rows of its own, or with few rows all workers share each.
-pub fn row_kernel(kernels: &Kernels, kind: &OpKind, words: &Words) -> Option<(&'static str, u64)> {
-    let names: &[&'static str] = match kind {
-        OpKind::Softmax { .. } => &["softmax_f16"],
-        OpKind::LayerNorm { .. } => &["layer_norm_f16", "layer_norm_split_f16"],
-        OpKind::RmsNorm { .. } => &["rms_norm_f16", "rms_norm_split_f16"],
+pub fn row_kernel(
+    kernels: &Kernels,
+    kind: &OpKind,
+    element: ElementType,
+    words: &Words,
+) -> Option<(&'static str, u64)> {
+    let names: &[&'static str] = match (kind, element) {
+        (OpKind::Softmax { .. }, ElementType::F16) => &["softmax_f16"],
+        (OpKind::LayerNorm { .. }, ElementType::F16) => &["layer_norm_f16", "layer_norm_split_f16"],
+        (OpKind::RmsNorm { .. }, ElementType::F16) => &["rms_norm_f16", "rms_norm_split_f16"],
+        (OpKind::Softmax { .. }, ElementType::F32) => &["softmax_f32"],
+        (OpKind::LayerNorm { .. }, ElementType::F32) => &["layer_norm_f32"],
+        (OpKind::RmsNorm { .. }, ElementType::F32) => &["rms_norm_f32"],
         _ => return None,
     };
     names
@@ -114,9 +124,9 @@ pub fn elementwise(
     };
     let words = flat_words(&layout.storage(narrowest), narrowest);
     let mut cycles = machine.cycles(&elementwise_kernel(kind, read)?, &words)?;
-    if spoils_padding(kind, written) && !columns.is_multiple_of(PANEL) {
+    if spoils_padding(kind) && !columns.is_multiple_of(PANEL) {
         let words = clear_words(layout.rows.block, columns, &layout.storage(written));
-        cycles += machine.cycles(CLEAR_KERNEL, &words)?;
+        cycles += machine.cycles(clear_kernel(written), &words)?;
     }
     let bytes = bytes(&[(&layout, read), (&layout, written)]);
     Some(Candidate::new(
@@ -178,12 +188,11 @@ fn row_layouts(
 pub fn rowwise(
     machine: &Machine<'_>,
     kind: &OpKind,
-    matrix: Matrix,
+    (element, matrix): (ElementType, Matrix),
     vectors: usize,
     units: &[u32],
     at: Option<&Layout>,
 ) -> Vec<Candidate> {
-    let f16 = ElementType::F16;
     let mut layouts = row_layouts(machine, matrix, units, ElementOrder::Panels);
     layouts.extend(
         at.filter(|l| l.columns.parts == 1 && l.copies == 1)
@@ -195,24 +204,24 @@ pub fn rowwise(
     layouts
         .into_iter()
         .filter_map(|layout| {
-            let storage = layout.storage(f16);
+            let storage = layout.storage(element);
             let words = row_words(layout.rows.block, matrix.columns, &storage, &storage)
                 .with(row_scalars(kind, matrix.columns));
-            let (_, cycles) = row_kernel(machine.kernels, kind, &words)?;
+            let (_, cycles) = row_kernel(machine.kernels, kind, element, &words)?;
             let vector = vector(&layout, matrix.columns);
             let mut operands = vec![layout.clone()];
             operands.extend(vec![vector.clone(); vectors]);
             let bytes = bytes(&[
-                (&layout, f16),
-                (&layout, f16),
-                (&vector, f16),
-                (&vector, f16),
+                (&layout, element),
+                (&layout, element),
+                (&vector, element),
+                (&vector, element),
             ]);
             Some(Candidate::new(
                 Family::Rowwise,
                 operands,
                 layout,
-                f16,
+                element,
                 cycles,
                 bytes,
             ))
@@ -235,16 +244,16 @@ fn vector(layout: &Layout, columns: u32) -> Layout {
 }
 
 /// The kernel of a reduction of rows (`[rows, n]` to `[rows, 1]`).
-pub fn reduce_row_kernel(kind: ReduceKind) -> String {
-    format!("reduce_row_{}_f16", kind.name())
+pub fn reduce_row_kernel(kind: ReduceKind, element: ElementType) -> String {
+    format!("reduce_row_{}_{element}", kind.name())
 }
 
 /// The kernel of a reduction of the rows of groups (`[groups, n, columns]` to
 /// `[groups, columns]`); a mean is a sum with a factor.
-pub fn reduce_column_kernel(kind: ReduceKind) -> &'static str {
+pub fn reduce_column_kernel(kind: ReduceKind, element: ElementType) -> String {
     match kind {
-        ReduceKind::Sum | ReduceKind::Mean => "reduce_column_sum_f16",
-        ReduceKind::Max => "reduce_column_max_f16",
+        ReduceKind::Sum | ReduceKind::Mean => format!("reduce_column_sum_{element}"),
+        ReduceKind::Max => format!("reduce_column_max_{element}"),
     }
 }
 
@@ -295,10 +304,10 @@ pub fn reduce_column_words(
 pub fn reduce_rows(
     machine: &Machine<'_>,
     kind: ReduceKind,
+    element: ElementType,
     [rows, n]: [u32; 2],
     units: &[u32],
 ) -> Vec<Candidate> {
-    let f16 = ElementType::F16;
     let matrix = Matrix { rows, columns: n };
     row_layouts(machine, matrix, units, ElementOrder::Panels)
         .into_iter()
@@ -308,15 +317,15 @@ pub fn reduce_rows(
                 order: ElementOrder::Rows,
                 ..x.clone()
             };
-            let (from, to) = (x.storage(f16), result.storage(f16));
+            let (from, to) = (x.storage(element), result.storage(element));
             let words = reduce_row_words(kind, x.rows.block, n, &from, &to);
-            let cycles = machine.cycles(&reduce_row_kernel(kind), &words)?;
-            let bytes = bytes(&[(&x, f16), (&result, f16)]);
+            let cycles = machine.cycles(&reduce_row_kernel(kind, element), &words)?;
+            let bytes = bytes(&[(&x, element), (&result, element)]);
             Some(Candidate::new(
                 Family::Reduce,
                 vec![x],
                 result,
-                f16,
+                element,
                 cycles,
                 bytes,
             ))
@@ -325,13 +334,14 @@ pub fn reduce_rows(
 }
 
 /// All plans of `[groups, n, columns]` to `[groups, columns]`: whole groups on a tile, or for
-/// sums of one group its rows on several tiles, whose f32 sums are added where the result is.
+/// sums of f16 of one group its rows on several tiles, whose f32 sums are added where the result
+/// is.
 pub fn reduce_columns(
     machine: &Machine<'_>,
     kind: ReduceKind,
+    element: ElementType,
     [groups, n, columns]: [u32; 3],
 ) -> Vec<Candidate> {
-    let f16 = ElementType::F16;
     let panels = columns.div_ceil(PANEL);
     let mut out = Vec::new();
     for block in blocks(groups, machine.tiles) {
@@ -353,18 +363,18 @@ pub fn reduce_columns(
                 kind,
                 [result.rows.block, n, n],
                 x.columns.block,
-                &x.storage(f16),
-                &result.storage(f16),
+                &x.storage(element),
+                &result.storage(element),
             );
-            let Some(cycles) = machine.cycles(reduce_column_kernel(kind), &words) else {
+            let Some(cycles) = machine.cycles(&reduce_column_kernel(kind, element), &words) else {
                 continue;
             };
-            let bytes = bytes(&[(&x, f16), (&result, f16)]);
-            let plan = Candidate::new(Family::Reduce, vec![x], result, f16, cycles, bytes);
+            let bytes = bytes(&[(&x, element), (&result, element)]);
+            let plan = Candidate::new(Family::Reduce, vec![x], result, element, cycles, bytes);
             out.push(plan);
         }
     }
-    if groups == 1 && kind != ReduceKind::Max {
+    if groups == 1 && kind != ReduceKind::Max && element == ElementType::F16 {
         for block in blocks(n, machine.tiles) {
             let parts = n.div_ceil(block);
             if parts > 1 {

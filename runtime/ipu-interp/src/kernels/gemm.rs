@@ -165,6 +165,9 @@ impl Call<'_> {
         let rows = self.total("rows")?;
         let panels = self.word("groups")?;
         let row_bytes = u64::from(PANEL) * FLOAT;
+        if rows == 0 {
+            return Ok(());
+        }
         // Every result has its own place: this bounds the work before it starts.
         self.read(memory, "out", 0, (rows * row_bytes).saturating_mul(panels))?;
         let start = match bias {
@@ -180,6 +183,9 @@ impl Call<'_> {
         let word = |name: &str| self.word(name);
         let (rows, panels, batches) = (self.total("rows")?, word("groups")?, word("batches")?);
         let row_bytes = u64::from(PANEL) * FLOAT;
+        if rows == 0 || panels == 0 {
+            return Ok(());
+        }
         // Every result has its own place: this bounds the work before it starts.
         let bytes = (rows * row_bytes).saturating_mul(panels);
         self.read(memory, "out", 0, bytes.saturating_mul(batches))?;

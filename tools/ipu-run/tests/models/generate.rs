@@ -46,6 +46,8 @@ impl Random {
 pub struct Model {
     pub text: String,
     pub options: Options,
+    /// Whether all of it is f32, so that results are as exact.
+    pub single: bool,
     pub weights: Parameters,
     /// Two sets of inputs.
     pub inputs: [Vec<HostArray>; 2],
@@ -367,6 +369,7 @@ pub fn model(seed: u64, tiles: u32) -> Model {
     Model {
         text,
         options,
+        single: false,
         weights: b.weights,
         inputs,
     }

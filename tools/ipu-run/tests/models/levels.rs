@@ -18,8 +18,12 @@ use ipu_target::Target;
 const LIMIT_F32: f64 = 1e-2;
 /// The same with f16 partial sums: each of up to 13 blocks of K rounds once.
 const LIMIT_F16: f64 = 3e-2;
+/// The same of models in f32.
+const LIMIT_SINGLE: f64 = 1e-5;
 /// Absolute error of each element that is always allowed: results near zero after cancellation.
 const FLOOR: f64 = 2e-3;
+/// The same of models in f32.
+const FLOOR_SINGLE: f64 = 1e-6;
 /// How many times the effect of noise on every value is allowed besides.
 const NOISE: f64 = 4.0;
 /// Largest deviation of scheduled cycles from simulated ones, in percent or cycles.
@@ -181,14 +185,19 @@ fn simulate(model: &Model, package: &Package) -> Checked<(Vec<HostArray>, RunRep
 
 /// Relative L2 error, and whether it is within the limit. `noise` is the norm of what rounding
 /// changes.
-fn relative_l2(expected: &HostArray, found: &HostArray, limit: f64, noise: f64) -> (f64, bool) {
+fn relative_l2(
+    expected: &HostArray,
+    found: &HostArray,
+    [limit, floor]: [f64; 2],
+    noise: f64,
+) -> (f64, bool) {
     let mut sums = (0f64, 0f64);
     for (&e, &f) in expected.values().iter().zip(found.values()) {
         let (e, f) = (f64::from(e), f64::from(f));
         sums = (sums.0 + (e - f) * (e - f), sums.1 + e * e);
     }
     let (error, norm) = (sums.0.sqrt(), sums.1.sqrt());
-    let floor = FLOOR * (expected.values().len() as f64).sqrt();
+    let floor = floor * (expected.values().len() as f64).sqrt();
     // Where rounding alone changes much, the relative error says nothing.
     let telling = norm > floor && noise < limit * norm;
     let relative = if telling { error / norm } else { 0.0 };
@@ -240,17 +249,27 @@ pub fn check(model: &Model) -> Checked<Figures> {
 
     let mut figures = Figures::default();
     let narrow = model.options.partials != "f32";
-    let limit = if narrow { LIMIT_F16 } else { LIMIT_F32 };
-    let noise = noise::norms(&compiled.graph, &model.inputs[0], &model.weights, &expected)?;
+    let (limits, relative) = match (model.single, narrow) {
+        (true, _) => ([LIMIT_SINGLE, FLOOR_SINGLE], noise::SINGLE),
+        (false, true) => ([LIMIT_F16, FLOOR], noise::HALF),
+        (false, false) => ([LIMIT_F32, FLOOR], noise::HALF),
+    };
+    let noise = noise::norms(
+        &compiled.graph,
+        &model.inputs[0],
+        &model.weights,
+        &expected,
+        relative,
+    )?;
     for (i, (e, f)) in expected.iter().zip(&found).enumerate() {
-        let (error, within) = relative_l2(e, f, limit, noise[i]);
+        let (error, within) = relative_l2(e, f, limits, noise[i]);
         if !within {
             return Err(format!(
                 "result {i}: relative L2 error {error:e}, noise of norm {}",
                 noise[i]
             ));
         }
-        let worst = if narrow {
+        let worst = if narrow && !model.single {
             &mut figures.l2_f16
         } else {
             &mut figures.l2_f32

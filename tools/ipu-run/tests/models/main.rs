@@ -117,11 +117,23 @@ fn models_of_all_operators_agree_at_every_level() {
 }
 
 #[test]
+fn models_of_all_operators_in_f32_agree_at_every_level() {
+    println!("{:#?}", sweep_of(operators::single, &OPERATOR_TILES, 0..46));
+}
+
+#[test]
+fn models_with_f32_results_of_f16_operands_agree_at_every_level() {
+    println!("{:#?}", sweep_of(operators::widening, &OPERATOR_TILES, 0..23));
+}
+
+#[test]
 fn more_models_of_all_operators_agree_when_asked_for() {
     let Some(range) = range("IPU_OPERATORS") else {
         return;
     };
-    println!("{:#?}", sweep_of(operators::model, &OPERATOR_TILES, range));
+    for generator in [operators::model, operators::single, operators::widening] {
+        println!("{:#?}", sweep_of(generator, &OPERATOR_TILES, range.clone()));
+    }
 }
 
 #[test]

@@ -8,10 +8,12 @@ use ipu_program::types::{ElementType, TensorType};
 use ipu_runtime::{HostArray, Parameters};
 
 /// Relative noise: the rounding of f16 and the kernels' approximations of functions.
-const RELATIVE: f32 = 1.0 / 1024.0;
+pub const HALF: f32 = 1.0 / 1024.0;
+/// The same of f32.
+pub const SINGLE: f32 = 1.0 / (1 << 22) as f32;
 
 /// The graph in f32 with noise on its arguments, parameters and results of operators.
-fn noisy(source: &Graph, random: &mut Random) -> Graph {
+fn noisy(source: &Graph, random: &mut Random, relative: f32) -> Graph {
     let mut out = Graph {
         name: source.name.clone(),
         ..Graph::default()
@@ -22,7 +24,7 @@ fn noisy(source: &Graph, random: &mut Random) -> Graph {
         let ty = TensorType::new(out.ty(v).shape.clone(), ElementType::F32);
         let x = out.add_op(OpKind::Cast, vec![v], ty.clone(), String::new());
         let values = (0..ty.elements())
-            .map(|_| 1.0 + random.unit() * RELATIVE)
+            .map(|_| 1.0 + random.unit() * relative)
             .collect();
         let kind = OpKind::Constant { values };
         let factors = out.add_op(kind, vec![], ty.clone(), String::new());
@@ -61,10 +63,11 @@ pub fn norms(
     inputs: &[HostArray],
     weights: &Parameters,
     exact: &[HostArray],
+    relative: f32,
 ) -> Result<Vec<f64>, String> {
     let mut worst = vec![0f64; exact.len()];
     for seed in 0..2 {
-        let graph = noisy(model, &mut Random::new(seed));
+        let graph = noisy(model, &mut Random::new(seed), relative);
         let found = graph::run(&graph, inputs, weights).map_err(|e| format!("noise: {e}"))?;
         for (i, (e, f)) in exact.iter().zip(&found).enumerate() {
             let pairs = e.values().iter().zip(f.values());

@@ -41,6 +41,10 @@ struct Builder {
     parameters: Vec<Value>,
     weights: Parameters,
     next: u32,
+    /// What operators work on.
+    element: ElementType,
+    /// Whether products may have f32 results of f16 operands.
+    widen: bool,
 }
 
 fn volume(shape: &[u32]) -> u64 {
@@ -190,14 +194,15 @@ impl Builder {
         }
     }
 
-    /// An f16 value of a rank from `low` on.
-    fn half(&mut self, low: usize) -> Value {
-        match self.some(|v| v.half() && v.shape().len() >= low) {
+    /// A value of the model's element type and of a rank from `low` on.
+    fn typed(&mut self, low: usize) -> Value {
+        let element = self.element;
+        match self.some(|v| v.ty.element == element && v.shape().len() >= low) {
             Some(v) => v,
             None => {
                 let rank = self.random.range(low as u32, 3.max(low as u32));
                 let shape = self.shape(rank);
-                self.input(&shape, ElementType::F16)
+                self.input(&shape, self.element)
             }
         }
     }
@@ -238,8 +243,17 @@ impl Builder {
         }
     }
 
+    /// The element type of the result of a product: that of its operands, or f32 in some.
+    fn product(&mut self) -> ElementType {
+        if self.widen && self.random.chance(50) {
+            ElementType::F32
+        } else {
+            self.element
+        }
+    }
+
     fn matmul(&mut self) -> Value {
-        let a = self.half(2);
+        let a = self.typed(2);
         let rank = a.shape().len();
         let (ta, tb) = (self.random.chance(20), self.random.chance(35));
         let (m, k) = match ta {
@@ -258,8 +272,8 @@ impl Builder {
         right.extend(if tb { [n, k] } else { [k, n] });
         let scale = 1.5 / (k as f32).sqrt();
         let b = match self.random.chance(40) {
-            true => self.parameter(&right, ElementType::F16, scale, |v| v * scale),
-            false => self.of_shape(&right, ElementType::F16),
+            true => self.parameter(&right, self.element, scale, |v| v * scale),
+            false => self.of_shape(&right, self.element),
         };
         let mut shape = batch;
         shape.extend([m, n]);
@@ -268,14 +282,14 @@ impl Builder {
             if tb { " transpose_b" } else { "" },
         ];
         let text = format!("matmul {}, {}{}{}", a.name, b.name, flags[0], flags[1]);
-        let ty = TensorType::new(shape, ElementType::F16);
+        let ty = TensorType::new(shape, self.product());
         let v = self.emit(&text, &[&a, &b], false, ty);
         let bound = a.bound * b.bound * (k as f32).sqrt() * 2.0;
         self.keep(Value { bound, ..v })
     }
 
     fn linear(&mut self) -> Value {
-        let x = self.half(2);
+        let x = self.typed(2);
         let k = x.shape()[x.shape().len() - 1];
         let n = match volume(x.shape()) / u64::from(k) {
             rows if rows > 2000 => self.random.range(1, 9),
@@ -283,13 +297,13 @@ impl Builder {
         };
         let scale = 1.5 / (k as f32).sqrt();
         let w = match self.random.chance(70) {
-            true => self.parameter(&[k, n], ElementType::F16, scale, |v| v * scale),
-            false => self.of_shape(&[k, n], ElementType::F16),
+            true => self.parameter(&[k, n], self.element, scale, |v| v * scale),
+            false => self.of_shape(&[k, n], self.element),
         };
         let mut text = format!("linear {}, {}", x.name, w.name);
         let mut operands = vec![x.clone(), w.clone()];
         if self.random.chance(60) {
-            let b = self.of_shape(&[n], ElementType::F16);
+            let b = self.of_shape(&[n], self.element);
             let _ = write!(text, " bias {}", b.name);
             operands.push(b);
         }
@@ -300,12 +314,8 @@ impl Builder {
         let last = shape.len() - 1;
         shape[last] = n;
         let operands: Vec<&Value> = operands.iter().collect();
-        let v = self.emit(
-            &text,
-            &operands,
-            false,
-            TensorType::new(shape, ElementType::F16),
-        );
+        let ty = TensorType::new(shape, self.product());
+        let v = self.emit(&text, &operands, false, ty);
         let bound = x.bound * w.bound * (k as f32).sqrt() * 2.0 + 1.0;
         self.keep(Value { bound, ..v })
     }
@@ -321,7 +331,7 @@ impl Builder {
 
     fn binary(&mut self) -> Value {
         let Some(x) = self.some(|_| true) else {
-            return self.half(0);
+            return self.typed(0);
         };
         let (shape, element) = (x.shape().to_vec(), x.ty.element);
         let kind = self
@@ -403,7 +413,7 @@ impl Builder {
 
     fn unary(&mut self) -> Value {
         let Some(x) = self.some(|_| true) else {
-            return self.half(0);
+            return self.typed(0);
         };
         let (name, tail) = self.random.pick(&[
             ("relu", ""),
@@ -433,8 +443,12 @@ impl Builder {
     }
 
     fn cast(&mut self) -> Value {
+        if self.element == ElementType::F32 {
+            // Results stay as exact as f32.
+            return self.unary();
+        }
         let Some(x) = self.some(|_| true) else {
-            return self.half(0);
+            return self.typed(0);
         };
         let to = match x.half() {
             true => ElementType::F32,
@@ -446,7 +460,7 @@ impl Builder {
     }
 
     fn softmax(&mut self) -> Value {
-        let x = self.half(1);
+        let x = self.typed(1);
         let axis = match self.random.chance(60) {
             true => x.shape().len() as u32 - 1,
             false => self.random.range(0, x.shape().len() as u32 - 1),
@@ -457,13 +471,13 @@ impl Builder {
     }
 
     fn norm(&mut self) -> Value {
-        let x = self.half(1);
+        let x = self.typed(1);
         let n = x.shape()[x.shape().len() - 1];
         let epsilon = self.random.pick(&["1.0e-1", "1.0e-2", "1.0e-3"]);
-        let scale = self.of_shape(&[n], ElementType::F16);
+        let scale = self.of_shape(&[n], self.element);
         let (text, mut operands) = match self.random.chance(50) {
             true => {
-                let bias = self.of_shape(&[n], ElementType::F16);
+                let bias = self.of_shape(&[n], self.element);
                 let text = format!("layer_norm {}, {}, {}", x.name, scale.name, bias.name);
                 (text, vec![scale.clone(), bias])
             }
@@ -481,7 +495,7 @@ impl Builder {
     }
 
     fn reduce(&mut self) -> Value {
-        let x = self.half(1);
+        let x = self.typed(1);
         let rank = x.shape().len() as u32;
         let mut axes: Vec<u32> = (0..rank).filter(|_| self.random.chance(45)).collect();
         if axes.is_empty() {
@@ -512,7 +526,7 @@ impl Builder {
             &text,
             &[&x],
             false,
-            TensorType::new(shape, ElementType::F16),
+            TensorType::new(shape, self.element),
         );
         let bound = if kind == "sum" {
             x.bound * n as f32
@@ -547,12 +561,12 @@ impl Builder {
             shape(keys, depth),
             shape(keys, width),
         );
-        let q = self.of_shape(&q, ElementType::F16);
+        let q = self.of_shape(&q, self.element);
         let k = match self.random.chance(15) && q.shape() == k {
             true => q.clone(),
-            false => self.of_shape(&k, ElementType::F16),
+            false => self.of_shape(&k, self.element),
         };
-        let v = self.of_shape(&v, ElementType::F16);
+        let v = self.of_shape(&v, self.element);
         let scale = 1.0 / (depth as f32).sqrt() / (q.bound * k.bound).max(1.0).sqrt();
         let text = format!(
             "attention {}, {}, {} heads {heads} scale {scale:?}{}",
@@ -561,7 +575,7 @@ impl Builder {
             v.name,
             if causal { " causal" } else { "" }
         );
-        let ty = TensorType::new(shape(queries, width), ElementType::F16);
+        let ty = TensorType::new(shape(queries, width), self.element);
         let bound = v.bound;
         let v = self.emit(&text, &[&q, &k, &v], false, ty);
         self.keep(Value { bound, ..v })
@@ -570,7 +584,7 @@ impl Builder {
     /// A view of a value, or of a view.
     fn view(&mut self) -> Value {
         let Some(x) = self.some(|_| true) else {
-            return self.half(0);
+            return self.typed(0);
         };
         let (shape, element) = (x.shape().to_vec(), x.ty.element);
         let rank = shape.len();
@@ -632,7 +646,7 @@ impl Builder {
                     false => (format!("broadcast {}", x.name), shape),
                 }
             }
-            4 if rank >= 2 && element == ElementType::F16 => {
+            4 if rank >= 2 && element == self.element => {
                 let columns = shape[rank - 1];
                 let divisors: Vec<u32> = (1..=4).filter(|h| columns.is_multiple_of(*h)).collect();
                 let heads = self.random.pick(&divisors);
@@ -640,7 +654,7 @@ impl Builder {
                 let result = vec![batch, shape[rank - 2], columns / heads];
                 (format!("split_heads {} heads {heads}", x.name), result)
             }
-            5 if rank == 3 && element == ElementType::F16 => {
+            5 if rank == 3 && element == self.element => {
                 let divisors: Vec<u32> = (1..=4).filter(|h| shape[0].is_multiple_of(*h)).collect();
                 let heads = self.random.pick(&divisors);
                 let result = vec![shape[0] / heads, shape[1], shape[2] * heads];
@@ -674,7 +688,7 @@ impl Builder {
 
     fn concat(&mut self) -> Value {
         let Some(x) = self.some(|v| !v.shape().is_empty()) else {
-            return self.half(1);
+            return self.typed(1);
         };
         let (shape, element) = (x.shape().to_vec(), x.ty.element);
         let axis = self.random.range(0, shape.len() as u32 - 1) as usize;
@@ -703,20 +717,20 @@ impl Builder {
         let [n, oh, ow] = [3, 5, 5].map(|most| self.random.range(1, most));
         let [kh, kw] = [4, 4].map(|most| self.random.range(1, most));
         let (c, f) = (self.random.pick(&[1, 3, 4, 8]), self.extent());
-        let x = self.of_shape(&[n, oh * kh, ow * kw, c], ElementType::F16);
+        let x = self.of_shape(&[n, oh * kh, ow * kw, c], self.element);
         let scale = 1.5 / ((kh * kw * c) as f32).sqrt();
-        let w = self.parameter(&[kh, kw, c, f], ElementType::F16, scale, |v| v * scale);
+        let w = self.parameter(&[kh, kw, c, f], self.element, scale, |v| v * scale);
         let mut text = format!("conv2d {}, {}", x.name, w.name);
         let mut operands = vec![x.clone(), w];
         if self.random.chance(50) {
-            let b = self.of_shape(&[f], ElementType::F16);
+            let b = self.of_shape(&[f], self.element);
             let _ = write!(text, " bias {}", b.name);
             operands.push(b);
         }
         let text =
             format!("{text} strides [{kh}, {kw}] padding [0, 0, 0, 0] dilations [1, 1] groups 1");
         let operands: Vec<&Value> = operands.iter().collect();
-        let ty = TensorType::new([n, oh, ow, f], ElementType::F16);
+        let ty = TensorType::new([n, oh, ow, f], self.product());
         let v = self.emit(&text, &operands, false, ty);
         let bound = 3.0 * x.bound + 1.0;
         self.keep(Value { bound, ..v })
@@ -724,19 +738,19 @@ impl Builder {
 
     /// `down(act(x gate) * (x up)) + x`, the norm before it.
     fn gated(&mut self) -> Value {
-        let x = self.half(2);
+        let x = self.typed(2);
         let n = x.shape()[x.shape().len() - 1];
-        let scale = self.parameter(&[n], ElementType::F16, 1.0, |v| v);
+        let scale = self.parameter(&[n], self.element, 1.0, |v| v);
         let text = format!("rms_norm {}, {} epsilon 1.0e-2", x.name, scale.name);
         let h = self.emit(&text, &[&x, &scale], false, x.ty.clone());
         let wide = self.random.pick(&[7, 16, 24, 40]);
         let mut shape = x.shape().to_vec();
         let last = shape.len() - 1;
         shape[last] = wide;
-        let ty = TensorType::new(shape, ElementType::F16);
+        let ty = TensorType::new(shape, self.element);
         let factor = 1.0 / (n as f32).sqrt();
         let [gate, up] = [(); 2].map(|()| {
-            let w = self.parameter(&[n, wide], ElementType::F16, factor, |v| v * factor);
+            let w = self.parameter(&[n, wide], self.element, factor, |v| v * factor);
             self.emit(
                 &format!("matmul {}, {}", h.name, w.name),
                 &[&h, &w],
@@ -755,7 +769,7 @@ impl Builder {
         let text = format!("mul {}, {}", silu.name, up.name);
         let both = self.emit(&text, &[&silu, &up], false, ty);
         let factor = 1.0 / (wide as f32).sqrt();
-        let w = self.parameter(&[wide, n], ElementType::F16, factor, |v| v * factor);
+        let w = self.parameter(&[wide, n], self.element, factor, |v| v * factor);
         let text = format!("matmul {}, {}", both.name, w.name);
         let down = self.emit(&text, &[&both, &w], false, x.ty.clone());
         let text = format!("add {}, {}", x.name, down.name);
@@ -772,9 +786,9 @@ impl Builder {
         );
         let (images, tokens) = (self.random.pick(&[1, 2]), self.random.pick(&[1, 5, 9, 17]));
         let shape = [images, tokens, 3 * heads * depth];
-        let qkv = self.of_shape(&shape, ElementType::F16);
-        let own = TensorType::new([images, tokens, heads * depth], ElementType::F16);
-        let split = TensorType::new([images * heads, tokens, depth], ElementType::F16);
+        let qkv = self.of_shape(&shape, self.element);
+        let own = TensorType::new([images, tokens, heads * depth], self.element);
+        let split = TensorType::new([images * heads, tokens, depth], self.element);
         let [q, k, v] = [0, 1, 2].map(|i| {
             let offset = i * heads * depth;
             let text = format!("slice {} offsets [0, 0, {offset}]", qkv.name);
@@ -782,17 +796,17 @@ impl Builder {
             let text = format!("split_heads {} heads {heads}", part.name);
             self.emit(&text, &[&part], false, split.clone())
         });
-        let scores = TensorType::new([images * heads, tokens, tokens], ElementType::F16);
+        let scores = TensorType::new([images * heads, tokens, tokens], self.element);
         let text = format!("matmul {}, {} transpose_b", q.name, k.name);
         let raw = self.emit(&text, &[&q, &k], false, scores.clone());
-        let factor = self.name_constant(1.0 / depth as f32, ElementType::F16);
+        let factor = self.name_constant(1.0 / depth as f32, self.element);
         let text = format!("mul {}, {}", raw.name, factor.name);
         let scaled = self.emit(&text, &[&raw, &factor], false, scores.clone());
         let shut = |v: f32| if v < -0.4 { -1.0e4 } else { 0.0 };
         let mask = match self.random.range(0, 2) {
-            0 => self.parameter(&[tokens, tokens], ElementType::F16, 1.0, shut),
-            1 => self.of_shape(&[tokens, tokens], ElementType::F16),
-            _ => self.of_shape(&[images * heads, 1, tokens], ElementType::F16),
+            0 => self.parameter(&[tokens, tokens], self.element, 1.0, shut),
+            1 => self.of_shape(&[tokens, tokens], self.element),
+            _ => self.of_shape(&[images * heads, 1, tokens], self.element),
         };
         let text = format!("add {}, {}", scaled.name, mask.name);
         let seen = self.emit(&text, &[&scaled, &mask], false, scores.clone());
@@ -828,6 +842,20 @@ impl Builder {
 
 /// The model of a seed for a machine of so many tiles.
 pub fn model(seed: u64, tiles: u32) -> Model {
+    model_of(seed, tiles, ElementType::F16, false)
+}
+
+/// The same in f32 throughout.
+pub fn single(seed: u64, tiles: u32) -> Model {
+    model_of(seed, tiles, ElementType::F32, false)
+}
+
+/// The same with products of f16 operands to f32 results.
+pub fn widening(seed: u64, tiles: u32) -> Model {
+    model_of(seed, tiles, ElementType::F16, true)
+}
+
+fn model_of(seed: u64, tiles: u32, element: ElementType, widen: bool) -> Model {
     let mut random = Random::new(seed ^ 0x5eed_0000_0000);
     let options = Options {
         tiles,
@@ -843,13 +871,13 @@ pub fn model(seed: u64, tiles: u32) -> Model {
         parameters: Vec::new(),
         weights: Parameters::new(),
         next: 0,
+        element,
+        widen,
     };
     if b.random.chance(60) {
         let rank = b.random.range(1, 4);
         let shape = b.shape(rank);
-        let element = b
-            .random
-            .pick(&[ElementType::F16, ElementType::F16, ElementType::F32]);
+        let element = b.random.pick(&[element, element, ElementType::F32]);
         b.input(&shape, element);
     }
     let mut last = b.step();
@@ -885,6 +913,7 @@ pub fn model(seed: u64, tiles: u32) -> Model {
     Model {
         text,
         options,
+        single: element == ElementType::F32,
         weights: b.weights,
         inputs,
     }

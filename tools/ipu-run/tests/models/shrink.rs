@@ -109,6 +109,7 @@ impl Text {
         Model {
             text: self.print(),
             options: like.options.clone(),
+            single: like.single,
             weights: like.weights.clone(),
             inputs,
         }
