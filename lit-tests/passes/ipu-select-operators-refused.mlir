@@ -30,38 +30,6 @@ func.func @main(%x: tensor<2x4xf16>, %i: tensor<2xi32>, %p: tensor<1x5x5x4xf16>)
 
 // -----
 
-// Products, softmax, norms, reductions and attention of f32; elementwise operators take it.
-func.func @main(%x: tensor<2x4xf32>, %y: tensor<1x2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2xf32>, tensor<1x2x4xf32>, tensor<2x4xf32>) {
-  %w = nn.parameter "w" : tensor<4x4xf32>
-  %b = nn.parameter "b" : tensor<4xf32>
-  // expected-error@+1 {{'nn.matmul' on tensor<2x4xf32> has no lowering: tiles compute it in f16, declare the model's tensors as f16 or convert them by 'nn.cast'}}
-  %0 = nn.matmul %x, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
-  // expected-error@+1 {{'nn.softmax' on tensor<2x4xf32> has no lowering}}
-  %1 = nn.softmax %x axis 1 : tensor<2x4xf32>
-  // expected-error@+1 {{'nn.layer_norm' on tensor<2x4xf32> has no lowering}}
-  %2 = nn.layer_norm %x, %b, %b : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
-  // expected-error@+1 {{'nn.rms_norm' on tensor<2x4xf32> has no lowering}}
-  %3 = nn.rms_norm %x, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
-  // expected-error@+1 {{'nn.reduce' on tensor<2x4xf32> has no lowering}}
-  %4 = nn.reduce sum %x over [1] : (tensor<2x4xf32>) -> tensor<2xf32>
-  // expected-error@+1 {{'nn.attention' on tensor<1x2x4xf32> has no lowering}}
-  %5 = nn.attention %y, %y, %y heads 1 scale 0.5 : (tensor<1x2x4xf32>, tensor<1x2x4xf32>, tensor<1x2x4xf32>) -> tensor<1x2x4xf32>
-  %6 = nn.add %x, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
-  return %0, %1, %2, %3, %4, %5, %6 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<2xf32>, tensor<1x2x4xf32>, tensor<2x4xf32>
-}
-
-// -----
-
-// A result of f32 from f16 operands must not become f16 silently.
-func.func @main(%x: tensor<2x4xf16>) -> tensor<2x4xf32> {
-  %w = nn.parameter "w" : tensor<4x4xf16>
-  // expected-error@+1 {{'nn.matmul' on tensor<2x4xf32> has no lowering: tiles compute it in f16}}
-  %0 = nn.matmul %x, %w : (tensor<2x4xf16>, tensor<4x4xf16>) -> tensor<2x4xf32>
-  return %0 : tensor<2x4xf32>
-}
-
-// -----
-
 // Integers are for the host.
 func.func @main(%i: tensor<2x4xi32>) -> (tensor<2x4xf16>, tensor<8xi32>) {
   // expected-error@+1 {{'nn.cast' on tensor<2x4xi32> has no lowering}}
