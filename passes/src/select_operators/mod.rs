@@ -63,10 +63,12 @@ fn host(graph: &Graph, v: ValueId) -> bool {
 /// Estimated cycles of the best plan of one operator alone, for the algebra.
 fn operator_cost(machine: &Machine<'_>, kind: &OpKind, types: &[TensorType]) -> Option<u64> {
     match kind {
-        OpKind::Linear { activation } => choose::linear(machine, types, types.first()?.element, *activation)
-            .iter()
-            .map(|c| c.plan.compute_cycles)
-            .min(),
+        OpKind::Linear { activation } => {
+            choose::linear(machine, types, types.first()?.element, *activation)
+                .iter()
+                .map(|c| c.plan.compute_cycles)
+                .min()
+        }
         OpKind::Binary(_) | OpKind::Unary(_) => {
             let largest = types.iter().max_by_key(|t| t.elements())?;
             let matrix = largest.matrix();

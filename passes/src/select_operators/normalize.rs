@@ -397,7 +397,9 @@ impl Normalizer<'_> {
                 let b = self.add(OpKind::Broadcast, vec![b], shape.clone());
                 self.add(OpKind::Binary(BinaryKind::Add), vec![product, b], shape)
             }
-            _ => self.out.add_op(kind, [&[x, w], bias].concat(), ty, location),
+            _ => self
+                .out
+                .add_op(kind, [&[x, w], bias].concat(), ty, location),
         }
     }
 }

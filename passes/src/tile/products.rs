@@ -317,7 +317,13 @@ impl Builder<'_> {
         let name = "matmul";
         let element = ta.element;
         let (weights, lw) = if element == ElementType::F32 {
-            self.packed(op, name, (b, &tb, lb), if transposed { n } else { k }, !transposed)?
+            self.packed(
+                op,
+                name,
+                (b, &tb, lb),
+                if transposed { n } else { k },
+                !transposed,
+            )?
         } else if transposed {
             (b, lb.clone())
         } else {
@@ -569,7 +575,13 @@ impl Builder<'_> {
         let step = format!("{name}.softmax");
         self.compute(op, &step, softmax_kernel(causal, element), &named, calls)?;
         let (turned, lt) = if single {
-            self.packed(op, &format!("{name}.values"), (v, &types[2], lv), keys, true)?
+            self.packed(
+                op,
+                &format!("{name}.values"),
+                (v, &types[2], lv),
+                keys,
+                true,
+            )?
         } else {
             self.turned(op, &name, v, [n, keys, width], lv)?
         };

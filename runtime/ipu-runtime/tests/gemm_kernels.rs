@@ -150,7 +150,9 @@ fn batched32(
     let a = batches * a_batch / 4;
     let weights = batches * k_blocks * groups * 256;
     let mut words = share(rows).to_vec();
-    words.extend([k_blocks, groups, stride, stride, batches, a_batch, out_batch]);
+    words.extend([
+        k_blocks, groups, stride, stride, batches, a_batch, out_batch,
+    ]);
     run(&Call {
         kernel: "bgemm32",
         buffers: vec![

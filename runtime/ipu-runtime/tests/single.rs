@@ -55,7 +55,9 @@ impl Matrix {
 
     fn row(self, values: &[f32], row: u32) -> Vec<f64> {
         let columns = 0..self.columns;
-        columns.map(|c| f64::from(values[self.at(row, c)])).collect()
+        columns
+            .map(|c| f64::from(values[self.at(row, c)]))
+            .collect()
     }
 }
 
@@ -76,13 +78,7 @@ fn vector(columns: u32, seed: u32) -> Vec<f32> {
 }
 
 /// Checks bits and law, and rows against `expected` within `error` times the largest of them.
-fn check(
-    m: Matrix,
-    outcome: &Outcome,
-    what: &str,
-    error: f64,
-    expected: impl Fn(u32) -> Vec<f64>,
-) {
+fn check(m: Matrix, outcome: &Outcome, what: &str, error: f64, expected: impl Fn(u32) -> Vec<f64>) {
     outcome.check(what, |_| true);
     for row in 0..m.rows {
         let expected = expected(row);
@@ -90,7 +86,10 @@ fn check(
         let largest = expected.iter().fold(1e-30, |l: f64, x| l.max(x.abs()));
         for (column, (e, f)) in expected.iter().zip(&found).enumerate() {
             let off = (e - f).abs() / largest;
-            assert!(off <= error, "{what}: {row}, {column}: {e} {f}, off by {off:e}");
+            assert!(
+                off <= error,
+                "{what}: {row}, {column}: {e} {f}, off by {off:e}"
+            );
         }
     }
 }

@@ -515,7 +515,8 @@ pub fn product(
                 list.push((&turned, element));
             } else if !n.is_multiple_of(PANEL) {
                 let words = clear_words(result.rows.block, n, &storage(&result));
-                cycles = cycles.and_then(|c| Some(c + machine.cycles(clear_kernel(element), &words)?));
+                cycles =
+                    cycles.and_then(|c| Some(c + machine.cycles(clear_kernel(element), &words)?));
             }
             let Some(compute_cycles) = cycles else {
                 continue;

@@ -14,7 +14,12 @@ const ROW: u64 = PANEL as u64 * FLOAT;
 
 /// Combines the elements of even and of odd columns from `start` on, then both.
 fn lanes(row: &[f32], start: f32, f: fn(f32, f32) -> f32) -> f32 {
-    let lane = |first: usize| row.iter().skip(first).step_by(2).fold(start, |l, &x| f(l, x));
+    let lane = |first: usize| {
+        row.iter()
+            .skip(first)
+            .step_by(2)
+            .fold(start, |l, &x| f(l, x))
+    };
     f(lane(0), lane(1))
 }
 
@@ -178,7 +183,12 @@ impl Call<'_> {
     }
 
     /// A row of panels of `x`.
-    fn single_row(&self, memory: &Memory<'_>, row: u64, panels: u64) -> Result<Vec<f32>, TileError> {
+    fn single_row(
+        &self,
+        memory: &Memory<'_>,
+        row: u64,
+        panels: u64,
+    ) -> Result<Vec<f32>, TileError> {
         let at = row * self.word("x_row")?;
         let stride = self.word("x_panel")?;
         let mut all = Vec::new();

@@ -123,7 +123,10 @@ fn models_of_all_operators_in_f32_agree_at_every_level() {
 
 #[test]
 fn models_with_f32_results_of_f16_operands_agree_at_every_level() {
-    println!("{:#?}", sweep_of(operators::widening, &OPERATOR_TILES, 0..23));
+    println!(
+        "{:#?}",
+        sweep_of(operators::widening, &OPERATOR_TILES, 0..23)
+    );
 }
 
 #[test]

@@ -522,12 +522,7 @@ impl Builder {
             x.name,
             if keep { " keep_dims" } else { "" }
         );
-        let v = self.emit(
-            &text,
-            &[&x],
-            false,
-            TensorType::new(shape, self.element),
-        );
+        let v = self.emit(&text, &[&x], false, TensorType::new(shape, self.element));
         let bound = if kind == "sum" {
             x.bound * n as f32
         } else {
