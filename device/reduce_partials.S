@@ -3,6 +3,7 @@
 //
 // Defines:  ADDENDS  0, 1 (b) or 2 (b and c)
 //           RELU     1: max(x, 0) on the way out
+//           OUT_F32  1: b and out are f32, 16 bytes an atom; ADDENDS is 0 or 1. 0 by default
 //
 // Record:   partials, [b, [c,]] out, atoms_each, atoms_extra, parts >= 1, part_stride
 //   partials  interleaved memory: part p at p * part_stride bytes, a multiple of 16
@@ -23,7 +24,12 @@
 //   no b     28 + n * (parts + 4)      28 + n * (parts + 4)
 //   b        30 + n * (parts + 6)      30 + n * (parts + 7)
 //   b, c     32 + n * (parts + 9)      32 + n * (parts + 10)
+// OUT_F32: 26 + n * (parts + 6), with b 28 + n * (parts + 7), with relu 2 more an atom.
 // A call takes 37 to 39 clocks more than the six times that of its slowest worker.
+
+	.ifndef OUT_F32
+	.set OUT_F32, 0
+	.endif
 
 	.set WSR, 1
 
@@ -111,7 +117,7 @@ worker:
 	cmpult $m6, $m0, $m5
 	add $m4, $m4, $m6
 	brz $m4, no_atoms
-	shl $m1, $m3, 3
+	shl $m1, $m3, 3 + OUT_F32
 	shl $m3, $m3, 4
 	ld32 $m0, $mvertex_base, $mzero, ARG_PARTIALS
 	add $m0, $m0, $m3
@@ -133,7 +139,34 @@ worker:
 	{ add $m5, $m5, -1 ; f32v2gina $azeros, $azeros, 0 }
 	{ ld128step $a0:3, $mzero, $m0+=, 1 ; fnop }
 	{ add $m1, $m0, $m3 ; fnop }
+	.if OUT_F32
+	// The first part of the atom is in a0:3 on entry, that of the next on exit.
+	.p2align 3
+	{ nop ; fnop }
+single:
+	{ rpt $m5, 0 ; fnop }
+	{ ld128step $a0:3, $mzero, $m1+=, $m2 ; f32v4acc $a0:3 }
+	.if ADDENDS
+	{ ld64step $a4:5, $mzero, $m7+=, 1 ; f32v4acc $a0:3 }
+	{ ld64step $a6:7, $mzero, $m7+=, 1 ; fnop }
+	{ ld128step $a0:3, $mzero, $m0+=, 1 ; f32v4acc $a4:7 }
+	.else
+	{ nop ; f32v4acc $a0:3 }
+	{ ld128step $a0:3, $mzero, $m0+=, 1 ; fnop }
+	.endif
+	{ add $m1, $m0, $m3 ; f32v2gina $a4:5, $azeros, 0 }
 	.if RELU
+	{ nop ; f32v2max $a4:5, $a4:5, $azeros }
+	.endif
+	{ st64step $a4:5, $mzero, $m6+=, 1 ; f32v2gina $a6:7, $azeros, 0 }
+	.if RELU
+	{ nop ; f32v2max $a6:7, $a6:7, $azeros }
+	.endif
+	{ st64step $a6:7, $mzero, $m6+=, 1 ; fnop }
+	{ brnzdec $m4, single ; fnop }
+no_atoms:
+	exitz $mzero
+	.elseif RELU
 	ATOMS "f16v4max $a4:5, $a4:5, $azeros"
 	.elseif LATE
 	ATOMS "f32v4tof16 $a4:5, $a4:7"

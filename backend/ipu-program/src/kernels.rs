@@ -93,6 +93,13 @@ pub enum Meaning {
         /// Whether relu is applied.
         relu: bool,
     },
+    /// As `ReducePartials` with f32 addends and results.
+    ReducePartialsF32 {
+        /// Whether there is b.
+        addends: u32,
+        /// Whether relu is applied.
+        relu: bool,
+    },
     /// Copies blocks of 32 bytes: for each panel and row, from
     /// `src + src_offset + panel * src_panel + row * src_row` to the same in `dst`.
     CopyBlocks,

@@ -9,6 +9,7 @@ use super::arrival::{Arrival, Build, GATHER_WORDS, LAUNCH, Planned, message, pla
 use super::pack::{Segment, pack};
 use super::runs::{Grid, KEEP, Run, ZERO, runs};
 use super::{Convert, ConvertError, join};
+use crate::select_operators::plans::local::clear_kernel;
 use ipu_program::kernels::share;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Split};
 use ipu_program::runs as copies;
@@ -419,7 +420,8 @@ impl Lower<'_, '_> {
         }
         let d = self.destination;
         if let Some(record) = self.zero_columns(runs) {
-            self.call((Stage::Pad, "zero_columns_f16", d, d), tiles, record);
+            let kernel = clear_kernel(self.to.storage.element);
+            self.call((Stage::Pad, kernel, d, d), tiles, record);
             return Ok(());
         }
         let covered: u64 = runs.iter().map(|r| u64::from(r.len)).sum();
@@ -457,23 +459,26 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// The words of `zero_columns_f16` for the zeros of a shard, `None` when they are not the same
+    /// The words of `zero_columns_*` for the zeros of a shard, `None` when they are not the same
     /// columns of rows that follow each other.
     fn zero_columns(&self, runs: &[Run]) -> Option<Vec<u32>> {
-        if self.to.storage.element != ElementType::F16 {
+        if !self.to.storage.element.is_float() {
             return None;
         }
+        // Runs count halves.
+        let halves = self.to.storage.element.bytes() / 2;
         let list: Vec<Run> = zeros(runs).copied().collect();
         let (first, row) = (list.first()?, self.to.storage.row_stride() / 2);
         let regular = (0u32..)
             .zip(&list)
             .all(|(i, r)| r.len == first.len && r.at == first.at + i * row);
-        let column = PANEL.checked_sub(first.len)?;
-        if !regular || column == 0 {
+        let column = (PANEL * halves).checked_sub(first.len)?;
+        if !regular || column == 0 || !column.is_multiple_of(halves) {
             return None;
         }
         let [each, extra] = share(list.len() as u32);
-        Some(vec![each, extra, column, 2 * (first.at - column), 2 * row])
+        let offset = 2 * (first.at - column);
+        Some(vec![each, extra, column / halves, offset, 2 * row])
     }
 
     /// Calls the kernel of a build on tiles. Words that do not stand together are built in the

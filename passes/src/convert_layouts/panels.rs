@@ -1,4 +1,4 @@
-//! The common case: the same matrix of f16 in blocks of whole panels on both sides.
+//! The common case: the same matrix of floats in blocks of whole panels on both sides.
 //!
 //! A rearrangement becomes up to three parts: rows to panels on the source tiles, an exchange of
 //! panel runs (with a local copy where source and destination share a tile), panels to rows on
@@ -6,11 +6,10 @@
 //! become one multicast transfer.
 
 use super::{Convert, ConvertError, join};
-use crate::select_operators::plans::{COPY_KERNEL as COPY, same_places};
+use crate::select_operators::plans::{COPY_BYTES, COPY_KERNEL as COPY, same_places};
 use ipu_program::kernels::share;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Shard};
 use ipu_program::tile::{BufferId, Compute, Copy, Step, Transfer};
-use ipu_program::types::ElementType;
 use ipu_program::view::Walk;
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ pub(super) fn rearrange(
     let (s, d) = (c.program.buffer(source), c.program.buffer(destination));
     let matrix = s.ty.matrix();
     let whole = *walk == Walk::identity(s.ty.elements());
-    if !whole || matrix != d.ty.matrix() || s.ty.element != ElementType::F16 {
+    if !whole || matrix != d.ty.matrix() || !s.ty.element.is_float() {
         return Ok(false);
     }
     let (from, to) = (s.layout.clone(), d.layout.clone());
@@ -115,7 +114,8 @@ impl Convert<'_> {
         self.copy_step(source, destination, pieces, what)
     }
 
-    /// A compute step that copies blocks of 16 columns on each tile.
+    /// Compute steps that copy blocks of 16 columns on each tile: one for f16, for f32 one for each
+    /// half of the columns, as the kernel copies 32 bytes of a row of a panel.
     fn copy_step(
         &mut self,
         source: BufferId,
@@ -132,13 +132,13 @@ impl Convert<'_> {
             s.layout.storage(s.ty.element),
             d.layout.storage(d.ty.element),
         );
-        let word = |p: &Piece, name: &str| {
+        let word = |p: &Piece, part: u32, name: &str| {
             Some(match name {
                 "rows_each" => share(p.rows)[0],
                 "rows_extra" => share(p.rows)[1],
                 "panels" => p.panels,
-                "src_offset" => p.source,
-                "dst_offset" => p.destination,
+                "src_offset" => p.source + part,
+                "dst_offset" => p.destination + part,
                 "src_row" => from.row_stride(),
                 "src_panel" => from.panel_stride(),
                 "dst_row" => to.row_stride(),
@@ -146,25 +146,29 @@ impl Convert<'_> {
                 _ => return None,
             })
         };
-        let words: Option<Vec<u32>> = self.kernels.get(COPY).and_then(|kernel| {
+        let words = |part: u32| -> Option<Vec<u32>> {
+            let kernel = self.kernels.get(COPY)?;
             pieces
                 .iter()
-                .flat_map(|p| kernel.words.iter().map(move |w| word(p, w)))
+                .flat_map(|p| kernel.words.iter().map(move |w| word(p, part, w)))
                 .collect()
-        });
-        let Some(words) = words else {
+        };
+        let parts = (0..PANEL * s.ty.element.bytes()).step_by(COPY_BYTES as usize);
+        let Some(calls) = parts.map(words).collect::<Option<Vec<_>>>() else {
             let why = format!("needs kernel '{COPY}', which is missing or takes unknown words");
             return Err(self.error(source, destination, why));
         };
-        let name = self.symbol(what);
-        self.program.steps.push(Step::Compute(Compute {
-            name,
-            kernel: COPY.to_owned(),
-            buffers: vec![source, destination],
-            tiles: pieces.iter().map(|p| p.tile).collect(),
-            words,
-            location: self.location.clone(),
-        }));
+        for words in calls {
+            let name = self.symbol(what);
+            self.program.steps.push(Step::Compute(Compute {
+                name,
+                kernel: COPY.to_owned(),
+                buffers: vec![source, destination],
+                tiles: pieces.iter().map(|p| p.tile).collect(),
+                words,
+                location: self.location.clone(),
+            }));
+        }
         Ok(())
     }
 
@@ -220,7 +224,7 @@ impl Convert<'_> {
                     let offset = from.offset(hr, hc + p * PANEL);
                     // Pieces of different places come from different copies.
                     let sender = u64::from(offset) * copies as u64 / u64::from(from.bytes().max(1));
-                    let words = rows.len() as u32 * PANEL * 2 / 4;
+                    let words = rows.len() as u32 * PANEL * s.ty.element.bytes() / 4;
                     moves
                         .entry((copy(sender as usize), offset, words))
                         .or_default()

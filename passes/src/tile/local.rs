@@ -3,8 +3,8 @@
 use super::{Builder, TileError, error};
 use crate::select_operators::plans::gemm::{Reduction, reduce_kernel};
 use crate::select_operators::plans::local::{
-    REDUCE_COLUMN_PARTIAL, clear_kernel, clear_words, elementwise_kernel, flat_words,
-    reduce_column_kernel, reduce_column_words, reduce_row_kernel, reduce_row_words, row_kernel,
+    clear_kernel, clear_words, elementwise_kernel, flat_words, reduce_column_kernel,
+    reduce_column_partial, reduce_column_words, reduce_row_kernel, reduce_row_words, row_kernel,
     row_scalars, row_words, spoils_padding,
 };
 use ipu_program::graph::{Activation, Op, ReduceKind};
@@ -169,8 +169,9 @@ impl Builder<'_> {
                 );
                 let named = [("x", Some(x)), ("out", Some(partial))];
                 let step = format!("{name}.step");
-                self.compute(op, &step, REDUCE_COLUMN_PARTIAL, &named, tiles)?;
-                let kernel = reduce_kernel(false, Activation::None);
+                let kernel = reduce_column_partial(element);
+                self.compute(op, &step, kernel, &named, tiles)?;
+                let kernel = reduce_kernel(element, false, Activation::None);
                 self.add_partials(op, &name, &reduction, plan.grid_k, partial, None, &kernel)
             }
             [_, n, _] => {

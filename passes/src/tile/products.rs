@@ -176,11 +176,11 @@ impl Builder<'_> {
             reduction.partial.clone(),
             &op.location,
         );
-        let acc = self.accumulators(op, PARTIAL_KERNEL, &name, &reduction.partial, matrix.rows);
         let depth = lx.columns;
         let k = tx.matrix().columns;
+        let (read, written) = (tx.element, self.graph.ty(op.result).element);
         let (from, to) = (
-            lx.storage(ElementType::F16),
+            lx.storage(read),
             reduction.partial.storage(ElementType::F32),
         );
         let mut tiles = Vec::new();
@@ -192,14 +192,10 @@ impl Builder<'_> {
                 tiles.push((tile, gemm::words(matrix.rows, k, columns, &from, &to)));
             }
         }
-        let named = [
-            ("a", Some(x)),
-            ("weights", Some(w)),
-            ("acc", acc),
-            ("out", Some(partial)),
-        ];
-        self.compute(op, &format!("{name}.gemm"), PARTIAL_KERNEL, &named, tiles)?;
-        let kernel = gemm::reduce_kernel(b.is_some(), activation);
+        let named = [("a", Some(x)), ("weights", Some(w)), ("out", Some(partial))];
+        let kernel = gemm::partial_kernel(read);
+        self.compute(op, &format!("{name}.gemm"), kernel, &named, tiles)?;
+        let kernel = gemm::reduce_kernel(written, b.is_some(), activation);
         self.add_partials(op, &name, &reduction, plan.grid_k, partial, b, &kernel)
     }
 

@@ -61,7 +61,10 @@ impl Call<'_> {
             Meaning::Gemm32 { bias, relu } => self.gemm32(memory, bias, relu),
             Meaning::BatchedGemm32 => self.batched_gemm32(memory),
             Meaning::ReducePartials { addends, relu } => {
-                self.reduce_partials(memory, addends, relu)
+                self.reduce_partials(memory, addends, relu, ElementType::F16)
+            }
+            Meaning::ReducePartialsF32 { addends, relu } => {
+                self.reduce_partials(memory, addends, relu, ElementType::F32)
             }
             Meaning::CopyBlocks => self.copy_blocks(memory),
             Meaning::Move(kind) => self.movement(memory, kind),

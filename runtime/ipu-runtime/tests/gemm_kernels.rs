@@ -88,19 +88,30 @@ fn check_batched(partials: ElementType, size: Batch, seed: u32) {
 }
 
 fn reduce(addends: u32, relu: bool, atoms: u32, parts: u32, gap: u32, seed: u32) -> Outcome {
+    reduce_to(F16, addends, relu, atoms, [parts, gap], seed)
+}
+
+fn reduce_to(
+    out: ElementType,
+    addends: u32,
+    relu: bool,
+    atoms: u32,
+    [parts, gap]: [u32; 2],
+    seed: u32,
+) -> Outcome {
     let part_stride = (atoms + gap) * 16;
     let partials = parts * part_stride / 4;
     let mut buffers = vec![(F32, partials, Some(random(F32, partials, seed)))];
     for i in 0..addends {
-        buffers.push((F16, atoms * 4, Some(random(F16, atoms * 4, seed ^ (i + 5)))));
+        buffers.push((out, atoms * 4, Some(random(out, atoms * 4, seed ^ (i + 5)))));
     }
-    buffers.push((F16, atoms * 4, None));
+    buffers.push((out, atoms * 4, None));
     let name = ["", "_add", "_add2"][addends as usize];
     let relu = if relu { "_relu" } else { "" };
     let mut words = share(atoms).to_vec();
     words.extend([parts, part_stride]);
     run(&Call {
-        kernel: &format!("reduce_partials_f16{name}{relu}"),
+        kernel: &format!("reduce_partials_{out}{name}{relu}"),
         buffers,
         words,
     })
@@ -218,6 +229,9 @@ proptest! {
     fn sums_of_partial_products(addends in 0u32..3, relu: bool, atoms in 1u32..80, parts in 1u32..9, gap in 0u32..3, seed: u32) {
         reduce(addends, relu, atoms, parts, gap, seed)
             .check(&format!("{addends} {relu} {atoms} {parts}"), |_| true);
+        let addends = addends.min(1);
+        reduce_to(F32, addends, relu, atoms, [parts, gap], seed)
+            .check(&format!("f32 {addends} {relu} {atoms} {parts}"), |_| true);
     }
 }
 

@@ -29,9 +29,19 @@ pub fn kernel(partials: ElementType, bias: bool, activation: Activation) -> Stri
     name
 }
 
-/// The name of the kernel that adds partial sums and, with a bias, one more operand.
-pub fn reduce_kernel(addend: bool, activation: Activation) -> String {
-    let mut name = "reduce_partials_f16".to_owned();
+/// The name of the kernel that leaves f32 sums of a part of the contraction of operands of an element
+/// type.
+pub fn partial_kernel(read: ElementType) -> &'static str {
+    match read {
+        ElementType::F32 => "gemm32",
+        _ => PARTIAL_KERNEL,
+    }
+}
+
+/// The name of the kernel that adds partial sums and, with a bias, one more operand, to results of
+/// an element type.
+pub fn reduce_kernel(written: ElementType, addend: bool, activation: Activation) -> String {
+    let mut name = format!("reduce_partials_{written}");
     if addend {
         name.push_str("_add");
     }
@@ -150,12 +160,13 @@ pub fn linear(
                 }
             }
         }
-        if half && m <= MAX_SPLIT_ROWS {
+        if m <= MAX_SPLIT_ROWS {
             let k_blocks = k.div_ceil(PANEL);
             for depth in blocks(k_blocks, machine.tiles / gn) {
                 let gk = k_blocks.div_ceil(depth);
                 if gk > 1 {
-                    out.extend(split(machine, [m, k, n], [gn, gk], bias, act));
+                    let elements = [read, written];
+                    out.extend(split(machine, elements, [m, k, n], [gn, gk], bias, act));
                 }
             }
         }
@@ -328,6 +339,7 @@ pub fn wide_steps(bias: bool, activation: Activation) -> Vec<(&'static str, bool
 /// meet where the result is wanted: rows whole, or as many parts as there are.
 fn split(
     machine: &Machine<'_>,
+    [read, written]: [ElementType; 2],
     [m, k, n]: [u32; 3],
     [gn, gk]: [u32; 2],
     bias: bool,
@@ -335,15 +347,14 @@ fn split(
 ) -> Vec<Candidate> {
     let columns = Split::even(n, gn, PANEL, gk);
     let depth = |stride| Split::even(k, gk, PANEL, stride);
-    let (f16, f32) = (ElementType::F16, ElementType::F32);
+    let f32 = ElementType::F32;
     let panels = |rows, columns| grid(rows, columns, ElementOrder::Panels, MemoryClass::Any);
     let x = copied(panels(Split::whole(m), depth(1)), gn, gk);
-    let w = grid(
-        depth(1),
-        columns,
-        ElementOrder::Weights8,
-        MemoryClass::Interleaved,
-    );
+    let order = match read {
+        ElementType::F32 => ElementOrder::Weights16,
+        _ => ElementOrder::Weights8,
+    };
+    let w = grid(depth(1), columns, order, MemoryClass::Interleaved);
     let groups = n.div_ceil(PANEL);
     let mut out = Vec::new();
     let mut tried = Vec::new();
@@ -369,14 +380,15 @@ fn split(
                 m,
                 depth(1).block,
                 columns.block,
-                &x.storage(f16),
+                &x.storage(read),
                 &partial.storage(f32),
             );
             let sum = reduction.words(gk, result.columns.block, &result);
             let cycles = machine
-                .cycles(PARTIAL_KERNEL, &product)
+                .cycles(partial_kernel(read), &product)
                 .and_then(|product| {
-                    Some(product + machine.cycles(&reduce_kernel(bias, act), &sum)?)
+                    let reduce = reduce_kernel(written, bias, act);
+                    Some(product + machine.cycles(&reduce, &sum)?)
                 });
             let Some(compute_cycles) = cycles else {
                 continue;
@@ -393,12 +405,12 @@ fn split(
                 exchange_cycles += machine.cycles("copy_runs", &run).unwrap_or(0);
             }
             let list = [
-                (&x, f16),
-                (&w, f16),
+                (&x, read),
+                (&w, read),
                 (partial, f32),
                 (&reduction.staging, f32),
-                (&result, f16),
-                (&result, f16),
+                (&result, written),
+                (&result, written),
             ];
             out.push(Candidate {
                 plan: Plan {

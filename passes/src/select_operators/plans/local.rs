@@ -1,7 +1,7 @@
 //! Operators on the elements or rows that a tile holds.
 
 use super::{Candidate, Machine, Words, blocks, bytes, copied, far, grid};
-use ipu_program::graph::{BinaryKind, OpKind, ReduceKind, UnaryKind};
+use ipu_program::graph::{Activation, BinaryKind, OpKind, ReduceKind, UnaryKind};
 use ipu_program::kernels::Kernels;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
 use ipu_program::plan::Family;
@@ -258,7 +258,12 @@ pub fn reduce_column_kernel(kind: ReduceKind, element: ElementType) -> String {
 }
 
 /// The kernel of a sum of rows that leaves f32.
-pub const REDUCE_COLUMN_PARTIAL: &str = "reduce_column_sum_f16_f32";
+pub fn reduce_column_partial(element: ElementType) -> &'static str {
+    match element {
+        ElementType::F32 => "reduce_column_sum_f32",
+        _ => "reduce_column_sum_f16_f32",
+    }
+}
 
 /// The factor of a reduction of `n` elements.
 pub fn factor(kind: ReduceKind, n: u32) -> (&'static str, u32) {
@@ -334,8 +339,7 @@ pub fn reduce_rows(
 }
 
 /// All plans of `[groups, n, columns]` to `[groups, columns]`: whole groups on a tile, or for
-/// sums of f16 of one group its rows on several tiles, whose f32 sums are added where the result
-/// is.
+/// sums of one group its rows on several tiles, whose f32 sums are added where the result is.
 pub fn reduce_columns(
     machine: &Machine<'_>,
     kind: ReduceKind,
@@ -374,11 +378,11 @@ pub fn reduce_columns(
             out.push(plan);
         }
     }
-    if groups == 1 && kind != ReduceKind::Max && element == ElementType::F16 {
+    if groups == 1 && kind != ReduceKind::Max {
         for block in blocks(n, machine.tiles) {
             let parts = n.div_ceil(block);
             if parts > 1 {
-                out.extend(reduce_across(machine, kind, n, columns, parts));
+                out.extend(reduce_across(machine, kind, element, [n, columns], parts));
             }
         }
     }
@@ -389,11 +393,11 @@ pub fn reduce_columns(
 fn reduce_across(
     machine: &Machine<'_>,
     kind: ReduceKind,
-    n: u32,
-    columns: u32,
+    element: ElementType,
+    [n, columns]: [u32; 2],
     parts: u32,
 ) -> Option<Candidate> {
-    let (f16, f32) = (ElementType::F16, ElementType::F32);
+    let f32 = ElementType::F32;
     let x = grid(
         Split::even(n, parts, 1, 1),
         Split::whole(columns),
@@ -412,18 +416,19 @@ fn reduce_across(
         kind,
         [1, x.rows.block, n],
         columns,
-        &x.storage(f16),
+        &x.storage(element),
         &reduction.partial.storage(f32),
     );
     let sum = reduction.words(parts, result.columns.block, &result);
-    let kernel = super::gemm::reduce_kernel(false, ipu_program::graph::Activation::None);
-    let cycles = machine.cycles(REDUCE_COLUMN_PARTIAL, &words)? + machine.cycles(&kernel, &sum)?;
+    let kernel = super::gemm::reduce_kernel(element, false, Activation::None);
+    let cycles =
+        machine.cycles(reduce_column_partial(element), &words)? + machine.cycles(&kernel, &sum)?;
     let received = reduction.staging.storage(f32).bytes();
     let bytes = bytes(&[
-        (&x, f16),
+        (&x, element),
         (&reduction.partial, f32),
         (&reduction.staging, f32),
-        (&result, f16),
+        (&result, element),
     ]);
     let mut plan = Candidate::new(Family::Reduce, vec![x], result, f32, cycles, bytes);
     plan.plan.grid_k = parts;

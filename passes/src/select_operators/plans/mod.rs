@@ -17,8 +17,10 @@ use ipu_program::plan::{Family, Plan};
 use ipu_program::types::{ElementType, Matrix};
 use ipu_target::Target;
 
-/// The kernel that copies blocks of 16 columns.
+/// The kernel that copies blocks of 32 bytes, 16 columns of f16.
 pub const COPY_KERNEL: &str = "copy_blocks";
+/// Bytes of such a block.
+pub const COPY_BYTES: u32 = 32;
 
 /// Which element types of partial sums a plan may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

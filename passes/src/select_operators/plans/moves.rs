@@ -1,6 +1,6 @@
 //! What it costs to bring an operand from where it is to where a plan wants it.
 
-use super::{COPY_KERNEL, Machine, Words, same_places};
+use super::{COPY_BYTES, COPY_KERNEL, Machine, Words, same_places};
 use ipu_program::layout::{ElementOrder, Layout, PANEL, Shard};
 use ipu_program::tile::View;
 use ipu_program::types::{Matrix, TensorType};
@@ -27,7 +27,9 @@ pub fn exchange(machine: &Machine<'_>, from: &Layout, to: &Layout, ty: &TensorTy
     if same_places(from, to) {
         return 0;
     }
-    let copy = |rows: u32, columns: u32| local_copy(machine, rows, columns);
+    // Once for each 32 bytes of a row of a panel.
+    let calls = u64::from(PANEL * ty.element.bytes() / COPY_BYTES);
+    let copy = |rows: u32, columns: u32| calls * local_copy(machine, rows, columns);
     let panels = |l: &Layout| Layout {
         order: ElementOrder::Panels,
         ..l.clone()

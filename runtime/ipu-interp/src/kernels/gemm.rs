@@ -266,24 +266,29 @@ impl Call<'_> {
         memory: &mut Memory<'_>,
         addends: u32,
         relu: bool,
+        out: ElementType,
     ) -> Result<(), TileError> {
         // An atom is 4 elements, 8 bytes in f16.
         let elements = self.total("atoms")? * 4;
+        let bytes = elements * u64::from(out.bytes());
         let stride = self.word("part_stride")?;
-        let mut sums = vec![0f32; self.read(memory, "out", 0, elements * HALF)?.len() / 2];
+        let mut sums = vec![0f32; self.read(memory, "out", 0, bytes)?.len() / out.bytes() as usize];
         for part in 0..self.word("parts")? {
             let data = self.floats(memory, "partials", part * stride, elements * FLOAT)?;
             sums.iter_mut().zip(data).for_each(|(sum, e)| *sum += e);
         }
         for &name in ["b", "c"].iter().take(addends as usize) {
-            let data = self.halves(memory, name, 0, elements * HALF)?;
+            let data = self.values(memory, name, 0, bytes, out)?;
             sums.iter_mut().zip(data).for_each(|(sum, e)| *sum += e);
         }
-        let out = sums.into_iter().map(|sum| {
-            let sum = clip(sum);
+        let results = sums.into_iter().map(|sum| {
+            let sum = match out {
+                ElementType::F16 => clip(sum),
+                _ => sum,
+            };
             if relu { max(sum, 0.0) } else { sum }
         });
-        self.write_halves(memory, "out", 0, out)
+        self.write_values(memory, "out", 0, results, out)
     }
 
     /// A row of a over all of K, from its first panel on.
