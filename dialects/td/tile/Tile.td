@@ -13,7 +13,8 @@ def Tile_Dialect : Dialect {
   let summary = "Programs of tiles, superstep by superstep";
   let description = [{
     Buffers and steps have names like symbols, but are not symbols of MLIR: a step may have the
-    name of a buffer, and steps refer to buffers of their own program only.
+    name of a buffer, and steps refer to buffers of their own program only. The functions of a
+    program are what the host computes before the first run.
   }];
   let cppNamespace = "::tile";
 }
@@ -22,7 +23,7 @@ class Tile_Op<string mnemonic, list<Trait> traits = []>
     : Op<Tile_Dialect, mnemonic, traits # [RustVerified]>;
 class Tile_Part<string mnemonic> : Tile_Op<mnemonic, [HasParent<"ProgramOp">]>;
 
-def Tile_ProgramOp : Tile_Op<"program", [IsolatedFromAbove, NoTerminator, SingleBlock,
+def Tile_ProgramOp : Tile_Op<"program", [SymbolTable, IsolatedFromAbove, NoTerminator, SingleBlock,
     NoRegionArguments, RustVerifiedRegions]> {
   let summary = "a whole program; inputs arrive before its first step, outputs leave after its last";
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$tiles,
@@ -49,10 +50,11 @@ def Tile_BindOp : Tile_Part<"bind"> {
   let summary = "a buffer that the host writes or reads";
   let arguments = (ins FlatSymbolRefAttr:$buffer, OptionalAttr<I64Attr>:$input,
       OptionalAttr<I64Attr>:$output, OptionalAttr<StrAttr>:$parameter,
-      OptionalAttr<TypeAttr>:$type, OptionalAttr<ElementsAttr>:$value);
+      OptionalAttr<TypeAttr>:$type, OptionalAttr<ElementsAttr>:$value,
+      OptionalAttr<FlatSymbolRefAttr>:$host, OptionalAttr<I64Attr>:$result);
   let assemblyFormat = [{
     $buffer `to` (`input` $input^)? (`output` $output^)? (`parameter` $parameter^ `:` $type)?
-    (`constant` $value^)? attr-dict
+    (`constant` $value^)? (`host` $host^ `result` $result)? attr-dict
   }];
 }
 

@@ -47,6 +47,7 @@ fn package() -> Package {
         outputs: vec![ty.clone()],
         entry: target.load_base,
         calls: HostCall::PROTOCOL.to_vec(),
+        host: Vec::new(),
         bindings: vec![
             binding(Source::Input(0), &ty, "x", X),
             binding(Source::Parameter("bias".into()), &bias, "b", B),
