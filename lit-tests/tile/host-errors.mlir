@@ -2,9 +2,11 @@
 
 #rows = #ipu.layout<rows 2 x 2 stride 1, columns 1 x 16 stride 0, order rows>
 tile.program @main on 2 tiles {
-  func.func private @host0() -> tensor<4x16xf16> {
-    %0 = nn.parameter "w" : tensor<4x16xf16>
-    return %0 : tensor<4x16xf16>
+  tile.host {
+    func.func private @host0() -> tensor<4x16xf16> {
+      %0 = nn.parameter "w" : tensor<4x16xf16>
+      return %0 : tensor<4x16xf16>
+    }
   }
   tile.buffer @x : tensor<4x16xf16, #rows> align 32
   // expected-error@+1 {{refers to unknown host function @hots0, did you mean 'host0'?}}
@@ -20,31 +22,35 @@ tile.program @main on 2 tiles {
 // -----
 
 tile.program @main on 2 tiles {
-  // expected-error@+1 {{@a has 1 arguments, before a run the host has parameters and constants only}}
-  func.func private @a(%x: tensor<4xf16>) -> tensor<4xf16> {
-    return %x : tensor<4xf16>
-  }
-  // expected-error@+1 {{@b has no results}}
-  func.func private @b() {
-    return
-  }
-  // expected-error@+1 {{@c has an 'nn.repeat', which the host does not compute}}
-  func.func private @c() -> tensor<4xf16> {
-    %w = nn.parameter "w" : tensor<4xf16>
-    %0 = nn.repeat 3 (%a = %w) : tensor<4xf16> {
-      %s = nn.relu %a : tensor<4xf16>
-      nn.yield %s : tensor<4xf16>
+  tile.host {
+    // expected-error@+1 {{@a has 1 arguments, before a run the host has parameters and constants only}}
+    func.func private @a(%x: tensor<4xf16>) -> tensor<4xf16> {
+      return %x : tensor<4xf16>
     }
-    return %0 : tensor<4xf16>
+    // expected-error@+1 {{@b has no results}}
+    func.func private @b() {
+      return
+    }
+    // expected-error@+1 {{@c has an 'nn.repeat', which the host does not compute}}
+    func.func private @c() -> tensor<4xf16> {
+      %w = nn.parameter "w" : tensor<4xf16>
+      %0 = nn.repeat 3 (%a = %w) : tensor<4xf16> {
+        %s = nn.relu %a : tensor<4xf16>
+        nn.yield %s : tensor<4xf16>
+      }
+      return %0 : tensor<4xf16>
+    }
   }
 }
 
 // -----
 
 tile.program @main on 2 tiles {
-  func.func private @a() -> tensor<4xf16> {
-    // expected-error@+1 {{is not supported in a model: use operations of dialect nn}}
-    %0 = builtin.unrealized_conversion_cast to tensor<4xf16>
-    return %0 : tensor<4xf16>
+  tile.host {
+    func.func private @a() -> tensor<4xf16> {
+      // expected-error@+1 {{is not supported in a model: use operations of dialect nn}}
+      %0 = builtin.unrealized_conversion_cast to tensor<4xf16>
+      return %0 : tensor<4xf16>
+    }
   }
 }

@@ -1,8 +1,9 @@
 //! The package: one file, `model.ipuexe`, with everything that a device needs to run a function.
 //!
 //! It holds the image of every tile as segments of deduplicated blobs, the host bindings with
-//! their layouts and addresses, the functions that the host computes before the first run, and what reports need: the steps with their locations and cycles,
-//! and symbols. Weights are named, not contained.
+//! their layouts and addresses, the functions that the host computes before the first run, and what
+//! reports need: the steps with their locations and cycles, and symbols. Weights are named, not
+//! contained.
 //!
 //! Invariants: the same package gives the same bytes. [`Package::from_bytes`] refuses any changed
 //! byte, any truncation and any addition, and accepts only packages for which

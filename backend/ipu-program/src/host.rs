@@ -12,6 +12,10 @@
 
 use crate::graph::{Graph, Op, OpKind, ValueId};
 
+/// Most elements of all tensors of a host function together: the host keeps them at the same time,
+/// 4 bytes each.
+pub const MAX_ELEMENTS: u64 = 1 << 31;
+
 /// Which values of a graph the host knows before the program runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostValues {

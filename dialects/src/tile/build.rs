@@ -49,8 +49,17 @@ fn try_build<'c>(
     }
     .build("tile.program", at, context)?;
     let block = ir::new_body(&top)?;
-    for function in &program.host {
-        block.append_operation(build_private(context, function, at)?);
+    if !program.host.is_empty() {
+        let host = New {
+            body: true,
+            ..New::default()
+        };
+        let host = host.build("tile.host", at, context)?;
+        let functions = ir::new_body(&host)?;
+        for function in &program.host {
+            functions.append_operation(build_private(context, function, at)?);
+        }
+        block.append_operation(host);
     }
     for buffer in &program.buffers {
         block.append_operation(cx.buffer(buffer)?);

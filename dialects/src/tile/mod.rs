@@ -92,9 +92,13 @@ pub fn read(op: OperationRef<'_, '_>) -> Result<TileProgram, Failed> {
         broken: false,
     };
     let mut failed = None;
-    let (first, rest): (Vec<_>, Vec<_>) = ir::body_ops(op)
-        .partition(|op| matches!(ir::name(*op).as_str(), "tile.buffer" | "func.func"));
-    for op in first.into_iter().chain(rest) {
+    let (host, ops): (Vec<_>, Vec<_>) =
+        ir::body_ops(op).partition(|op| ir::name(*op) == "tile.host");
+    let (buffers, rest): (Vec<_>, Vec<_>) = ops
+        .into_iter()
+        .partition(|op| ir::name(*op) == "tile.buffer");
+    let functions = host.into_iter().flat_map(ir::body_ops);
+    for op in functions.chain(buffers).chain(rest) {
         let result = match ir::name(op).as_str() {
             "func.func" => match graph::read(op) {
                 Ok(function) => reader.function(function),

@@ -13,8 +13,7 @@ def Tile_Dialect : Dialect {
   let summary = "Programs of tiles, superstep by superstep";
   let description = [{
     Buffers and steps have names like symbols, but are not symbols of MLIR: a step may have the
-    name of a buffer, and steps refer to buffers of their own program only. The functions of a
-    program are what the host computes before the first run.
+    name of a buffer, and steps refer to buffers of their own program only.
   }];
   let cppNamespace = "::tile";
 }
@@ -23,7 +22,7 @@ class Tile_Op<string mnemonic, list<Trait> traits = []>
     : Op<Tile_Dialect, mnemonic, traits # [RustVerified]>;
 class Tile_Part<string mnemonic> : Tile_Op<mnemonic, [HasParent<"ProgramOp">]>;
 
-def Tile_ProgramOp : Tile_Op<"program", [SymbolTable, IsolatedFromAbove, NoTerminator, SingleBlock,
+def Tile_ProgramOp : Tile_Op<"program", [IsolatedFromAbove, NoTerminator, SingleBlock,
     NoRegionArguments, RustVerifiedRegions]> {
   let summary = "a whole program; inputs arrive before its first step, outputs leave after its last";
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$tiles,
@@ -33,6 +32,13 @@ def Tile_ProgramOp : Tile_Op<"program", [SymbolTable, IsolatedFromAbove, NoTermi
     $sym_name `on` $tiles `tiles` (`rows` $rows_bytes^ `bytes` `at` custom<Address>($rows_address))?
     attr-dict-with-keyword $body
   }];
+}
+
+def Tile_HostOp : Tile_Op<"host", [HasParent<"ProgramOp">, SymbolTable, IsolatedFromAbove,
+    NoTerminator, SingleBlock, NoRegionArguments]> {
+  let summary = "functions of parameters and constants that the host executes before the first run";
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "attr-dict-with-keyword $body";
 }
 
 def Tile_BufferOp : Tile_Part<"buffer"> {

@@ -90,7 +90,8 @@ pub fn select(
         return Err(SelectError::NoLowering(too_large));
     }
     let normal = normalize::normalize(graph);
-    let refused = refuse::operators(&normal, machine);
+    let mut refused = refuse::operators(&normal, machine);
+    refused.extend(refuse::host_functions(&normal));
     if !refused.is_empty() {
         return Err(SelectError::NoLowering(refused));
     }

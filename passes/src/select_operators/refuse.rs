@@ -5,7 +5,7 @@ use super::plans::Machine;
 use super::plans::local::elementwise_kernel;
 use super::views::is_view;
 use ipu_program::graph::{Graph, Op, OpKind, ValueId};
-use ipu_program::host::HostValues;
+use ipu_program::host::{self, HostValues};
 use ipu_program::layout::PANEL;
 use ipu_program::types::{ElementType, TensorType};
 use std::collections::BTreeMap;
@@ -69,6 +69,27 @@ pub fn oversized(graph: &Graph, machine: &Machine<'_>) -> Vec<NoLowering> {
             ),
         })
         .collect()
+}
+
+/// Host values that take more tensors than the host holds.
+pub fn host_functions(graph: &Graph) -> Vec<NoLowering> {
+    let read = HostValues::of(graph).read_by_program(graph);
+    let large = |&v: &ValueId| {
+        let op = graph.definition(v)?;
+        let recipe = host::recipe(graph, v)?;
+        let sizes = recipe.values.iter().map(|v| v.ty.elements());
+        let elements = sizes.fold(0, u64::saturating_add);
+        (elements > host::MAX_ELEMENTS).then(|| NoLowering {
+            location: op.location.clone(),
+            message: format!(
+                "'nn.{}' is computed by the host of tensors of {elements} elements, it holds {}: \
+                 give parameters as the model reads them",
+                op.kind.name(),
+                host::MAX_ELEMENTS
+            ),
+        })
+    };
+    read.iter().filter_map(large).collect()
 }
 
 /// Operators that tiles compute in f32 as well.

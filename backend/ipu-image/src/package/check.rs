@@ -323,12 +323,8 @@ fn host_function(f: &HostFunction) -> Result {
                 return Err(value(METADATA, subject("parameter name"), "''", expected));
             }
             kind => infer::check(kind, &types, std::slice::from_ref(&op.ty)).map_err(|e| {
-                value(
-                    METADATA,
-                    subject("kind"),
-                    format!("{name}: {e}"),
-                    "well formed",
-                )
+                let expected = format!("one that fits its types: {e}");
+                value(METADATA, subject("kind"), name, expected)
             })?,
         }
     }

@@ -159,7 +159,7 @@ fn messages_name_what_was_found_and_expected() {
     );
     assert_eq!(
         damage(8, 1),
-        "package: format version 1, written by tools 0.1.0; these tools 0.1.0 read version 3: compile the model again with these tools, or run the package with tools 0.1.0"
+        "package: format version 1, written by tools 0.1.0; these tools 0.1.0 read version 4: compile the model again with these tools, or run the package with tools 0.1.0"
     );
     assert!(damage(60, b'x').starts_with("package: section 'header': checksum is "));
     assert!(damage(bytes.len() - 1, 9).starts_with("package: section 'symbols': checksum is "));
@@ -404,13 +404,13 @@ fn host_functions_are_checked() {
     }
     assert_eq!(
         refuse(&|f| f.ops[2].kind = OpKind::MATMUL),
-        "host function 'host0': kind of operator 2 is nn.matmul: operand 0 is tensor<3xf16>, expected rank 2 or more, expected well formed"
+        "host function 'host0': kind of operator 2 is nn.matmul, expected one that fits its types: needs matrices: lhs is tensor<3xf16>, rhs is tensor<3xf16>"
     );
     assert_eq!(
         refuse(&|f| f.ops[1].kind = OpKind::Constant {
             values: vec![1.0, 2.0]
         }),
-        "host function 'host0': kind of operator 1 is nn.constant: result is tensor<3xf16>, expected 2 elements, one for each value, expected well formed"
+        "host function 'host0': kind of operator 1 is nn.constant, expected one that fits its types: result is tensor<3xf16>, expected 2 elements, one for each value"
     );
     assert_eq!(
         refuse(&|f| f.ops[0].kind = OpKind::Parameter {

@@ -67,3 +67,50 @@ impl<'a> HostResults<'a> {
         Ok(array)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ipu_program::graph::{BinaryKind, OpKind};
+    use ipu_program::types::{ElementType, TensorType};
+
+    /// Results: a + b and a, of f16.
+    fn function() -> Graph {
+        let ty = TensorType::new([2], ElementType::F16);
+        let mut graph = Graph {
+            name: "host0".into(),
+            ..Graph::default()
+        };
+        let mut add = |kind, operands| graph.add_op(kind, operands, ty.clone(), "m:1:2".into());
+        let a = add(OpKind::Parameter { name: "a".into() }, vec![]);
+        let b = add(OpKind::Parameter { name: "b".into() }, vec![]);
+        let sum = add(OpKind::Binary(BinaryKind::Add), vec![a, b]);
+        graph.outputs = vec![sum, a];
+        graph
+    }
+
+    #[test]
+    fn results_have_the_type_of_the_model() {
+        let functions = [function()];
+        let array = |v: &[f32]| HostArray::new(TensorType::new([2], ElementType::F32), v.to_vec());
+        let mut parameters = Parameters::new();
+        parameters.insert("a".into(), array(&[2048.0, 1.0]).unwrap());
+        let missing = HostResults::new(&functions, &parameters, [0]).get(0, 0);
+        assert_eq!(
+            missing.unwrap_err().to_string(),
+            "m:1:2: parameter 'b' is missing; expected tensor<2xf16> in the weights"
+        );
+        parameters.insert("b".into(), array(&[1.0, 0.5]).unwrap());
+        let mut results = HostResults::new(&functions, &parameters, [0, 0]);
+        // 2049 is no f16.
+        let sum = results.get(0, 0).unwrap().unwrap();
+        assert_eq!(sum.values(), [2048.0, 1.5]);
+        assert_eq!(sum.ty().element, ElementType::F16);
+        assert!(results.known[0].is_some());
+        let a = results.get(0, 1).unwrap().unwrap();
+        assert_eq!(a.values(), [2048.0, 1.0]);
+        assert!(results.known[0].is_none(), "let go with the last use");
+        assert_eq!(results.get(0, 2), Ok(None));
+        assert_eq!(results.get(1, 0), Ok(None));
+    }
+}
