@@ -346,7 +346,7 @@ pub fn lifetimes(program: &TileProgram) -> Vec<(u32, u32)> {
         match b.source {
             Source::Input(_) => touch(b.buffer, 0),
             Source::Output(_) => touch(b.buffer, last),
-            Source::Parameter { .. } | Source::Constant { .. } => {
+            Source::Parameter { .. } | Source::Constant { .. } | Source::Host { .. } => {
                 touch(b.buffer, 0);
                 touch(b.buffer, last);
             }
