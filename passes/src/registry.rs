@@ -1,10 +1,12 @@
 //! The passes as MLIR knows them: name, options, anchor, and the thin part that reads IR into
 //! plain structs, calls the algorithm and writes IR. Also the compile pipeline, stage by stage.
 
+use crate::place_storage::certificate;
 use crate::select_operators::plans::{Machine, Partials};
 use crate::select_operators::{Finalist, SelectError, select};
 use crate::{convert_layouts, phase_exchanges, pick_finalist, place_storage, tile};
 use ipu_dialects::diag::{Failed, Span, emit_error, error_at};
+use ipu_dialects::explain::{self, Report};
 use ipu_dialects::ipu::{self, Candidate};
 use ipu_dialects::pass::{Opt, PassCx, PassDef, register};
 use ipu_dialects::{graph, ir, tile as tile_ir};
@@ -330,13 +332,30 @@ fn run_place_storage(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<
     let op = program_op(candidate)?;
     let mut program = read_program(op)?;
     match place_storage::place_storage(&mut program, Target::ipu21(), Kernels::builtin()) {
-        Ok(()) => write(op, &program, op.location()),
+        Ok(()) => {
+            report_memory(&ipu::read_candidate(candidate).name, &program);
+            write(op, &program, op.location())
+        }
         // Another candidate may fit: the choice between them reports it.
         Err(error) if error.is_capacity() => {
             ipu::set_infeasible(candidate, &error.to_string());
             Ok(())
         }
         Err(error) => Err(emit_error(op, error.to_string())),
+    }
+}
+
+/// Leaves what `--explain-memory` and `--memory-map` ask for.
+fn report_memory(name: &str, program: &TileProgram) {
+    let target = Target::ipu21();
+    if explain::wanted(Report::Memory).is_some() {
+        let found = certificate::certificate(program, target, name);
+        explain::add(Report::Memory, name, &found, found.to_string());
+    }
+    if let Some(how) = explain::wanted(Report::MemoryMap) {
+        let map = certificate::memory_map(program, target, how.tile);
+        let text = certificate::memory_map_text(name, how.tile, &map);
+        explain::add(Report::MemoryMap, name, &map, text);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::plans::{self, Candidate, Machine, Objective, batched, gemm, local, moves};
 use super::views::{Views, is_view};
-use super::{Finalist, NoLowering, SelectError, host};
+use super::{Finalist, NoLowering, SelectError};
 use ipu_program::graph::{Activation, Graph, Op, OpKind, ValueId};
+use ipu_program::host::HostValues;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
 use ipu_program::plan::Family;
 use ipu_program::types::{ElementType, TensorType};
@@ -46,6 +47,7 @@ pub fn choose(
 ) -> Result<Finalist, SelectError> {
     let mut c = Chooser {
         views: Views::of(graph),
+        host: HostValues::of(graph),
         graph: graph.clone(),
         machine,
         objective,
@@ -79,6 +81,7 @@ pub fn choose(
 struct Chooser<'a> {
     graph: Graph,
     views: Views,
+    host: HostValues,
     machine: &'a Machine<'a>,
     objective: Objective,
     /// Layouts of the values that are stored.
@@ -92,7 +95,7 @@ struct Chooser<'a> {
 impl Chooser<'_> {
     fn operator(&mut self, i: usize) {
         let op = self.graph.ops[i].clone();
-        if op.kind.is_host() || self.views.is_virtual(op.result) {
+        if self.host.contains(op.result) || self.views.is_virtual(op.result) {
             return;
         }
         let mut candidates = self.candidates(&op);
@@ -298,7 +301,7 @@ impl Chooser<'_> {
 
     /// Estimated cycles to bring a value to a layout.
     fn move_cycles(&self, v: ValueId, to: &Layout, to_ty: &TensorType) -> u64 {
-        if host(&self.graph, v) {
+        if self.host.contains(v) {
             return 0;
         }
         if let Some(list) = self.arrived.get(&v)
@@ -314,11 +317,6 @@ impl Chooser<'_> {
             Some(from) => {
                 let view = viewed.strided.to_whole();
                 moves::viewed(self.machine, (from, base_ty), &view, (to, to_ty))
-            }
-            // A parameter in another order is bound as it is and moved.
-            None if host(&self.graph, viewed.base) => {
-                let words = to.storage(to_ty.element).bytes() / 4;
-                self.machine.phase(words.into())
             }
             None if whole => {
                 let from = plans::arrival(to, base_ty.matrix());
@@ -361,11 +359,11 @@ impl Chooser<'_> {
 
     /// Records that an operator reads a value in a layout.
     fn arrive(&mut self, v: ValueId, to: &Layout) {
-        if host(&self.graph, v) {
+        if self.host.contains(v) {
             return;
         }
         let base = self.views.viewed(&self.graph, v).base;
-        if !self.layouts.contains_key(&base) && !host(&self.graph, base) {
+        if !self.layouts.contains_key(&base) {
             let layout = if base == v {
                 plans::arrival(to, self.graph.ty(v).matrix())
             } else {

@@ -15,7 +15,7 @@ mod refuse;
 pub mod views;
 
 pub use choose::softmax_kernel;
-use ipu_program::graph::{Graph, OpKind, ValueId};
+use ipu_program::graph::{Graph, OpKind};
 use ipu_program::layout::ElementOrder;
 use ipu_program::types::TensorType;
 use plans::{Machine, Objective};
@@ -49,15 +49,6 @@ pub struct Finalist {
     pub objective: Objective,
     /// Estimated cycles.
     pub estimated_cycles: u64,
-}
-
-/// Whether the host knows a value before the program runs: a parameter or constant, in whatever
-/// shape.
-fn host(graph: &Graph, v: ValueId) -> bool {
-    graph.definition(v).is_some_and(|op| match op.kind {
-        OpKind::Reshape => op.operands.first().is_some_and(|&x| host(graph, x)),
-        _ => op.kind.is_host(),
-    })
 }
 
 /// Estimated cycles of the best plan of one operator alone, for the algebra.
@@ -101,7 +92,8 @@ pub fn select(
         return Err(SelectError::NoLowering(too_large));
     }
     let normal = normalize::normalize(graph);
-    let refused = refuse::operators(&normal, machine);
+    let mut refused = refuse::operators(&normal, machine);
+    refused.extend(refuse::host_functions(&normal));
     if !refused.is_empty() {
         return Err(SelectError::NoLowering(refused));
     }

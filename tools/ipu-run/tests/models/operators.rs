@@ -2,6 +2,8 @@
 //! softmax, attention, reductions, chains of views, joins, casts, in odd shapes. Values are kept
 //! small and denominators positive, so that an error says something.
 
+mod host;
+
 use crate::generate::{Model, Random, array, nested};
 use ipu_passes::registry::Options;
 use ipu_program::types::{ElementType, TensorType};
@@ -19,8 +21,6 @@ struct Value {
     ty: TensorType,
     /// No element is larger.
     bound: f32,
-    /// Whether a parameter, constant or a reshape of one.
-    host: bool,
 }
 
 impl Value {
@@ -89,7 +89,6 @@ impl Builder {
             name: format!("%x{}", self.inputs.len()),
             ty: TensorType::new(shape, element),
             bound: 1.0,
-            host: false,
         };
         self.inputs.push(value.clone());
         self.values.push(value.clone());
@@ -110,12 +109,7 @@ impl Builder {
         let _ = writeln!(self.body, "  {name} = nn.parameter \"{key}\" : {ty}");
         let data = array(&mut self.random, shape, map);
         self.weights.insert(key, data);
-        let value = Value {
-            name,
-            ty,
-            bound,
-            host: true,
-        };
+        let value = Value { name, ty, bound };
         self.parameters.push(value.clone());
         value
     }
@@ -138,7 +132,6 @@ impl Builder {
             name,
             ty,
             bound: 2.0,
-            host: true,
         }
     }
 
@@ -154,7 +147,6 @@ impl Builder {
         Value {
             name,
             bound: operands.iter().fold(0.0, |b, v| v.bound.max(b)),
-            host: false,
             ty,
         }
     }
@@ -173,7 +165,6 @@ impl Builder {
                 name,
                 ty,
                 bound: factor,
-                host: true,
             };
             let text = format!("mul {}, {}", value.name, factor.name);
             let bound = value.bound * factor.bound;
@@ -223,9 +214,7 @@ impl Builder {
                 };
                 let ty = TensorType::new(shape, element);
                 let text = format!("reshape {}", p.name);
-                let host = p.host;
-                let v = self.emit(&text, &[&p], false, ty);
-                Value { host, ..v }
+                self.emit(&text, &[&p], false, ty)
             }
             (7, _) if shape.len() >= 2 => {
                 let p = match self.random.chance(60) {
@@ -239,6 +228,7 @@ impl Builder {
                 self.emit(&text, &[&p], false, ty)
             }
             (8, _) => self.input(shape, element),
+            _ if self.random.chance(50) => self.host_value(shape, element, 1.0),
             _ => self.parameter(shape, element, 1.0, |v| v),
         }
     }
@@ -272,6 +262,7 @@ impl Builder {
         right.extend(if tb { [n, k] } else { [k, n] });
         let scale = 1.5 / (k as f32).sqrt();
         let b = match self.random.chance(40) {
+            true if self.random.chance(40) => self.host_value(&right, self.element, scale),
             true => self.parameter(&right, self.element, scale, |v| v * scale),
             false => self.of_shape(&right, self.element),
         };
@@ -407,7 +398,6 @@ impl Builder {
             name,
             ty,
             bound: value,
-            host: true,
         }
     }
 
