@@ -449,34 +449,31 @@ mod tests {
                 tiles,
                 partials: Partials::Any,
             };
-            let f16 = [ElementType::F16; 2];
-            let list = linear(
-                &machine,
-                f16,
-                [37, 50, 100],
-                &[1, 5],
-                true,
-                Activation::Relu,
-            );
-            assert!(
-                list.len() >= 3 || tiles == 1,
-                "{tiles} tiles: {} candidates",
-                list.len()
-            );
-            assert!(tiles == 1 || list.iter().any(|c| c.plan.grid_k > 1));
-            for c in list {
-                let layouts = c.plan.operands.iter().chain([&c.result]);
-                assert!(layouts.clone().all(|l| l.tile_end() <= tiles));
-                let covered: u32 = c
-                    .result
-                    .shards(Matrix {
-                        rows: 37,
-                        columns: 100,
-                    })
-                    .iter()
-                    .map(|s| s.rows.len() as u32 * s.columns.len() as u32)
-                    .sum();
-                assert_eq!(covered, 3700);
+            let (half, single) = (ElementType::F16, ElementType::F32);
+            for elements in [[half, half], [single, single], [half, single]] {
+                let extents = [37, 50, 100];
+                let relu = Activation::Relu;
+                let list = linear(&machine, elements, extents, &[1, 5], true, relu);
+                assert!(
+                    list.len() >= 3 || tiles == 1,
+                    "{tiles} tiles: {} candidates",
+                    list.len()
+                );
+                assert!(tiles == 1 || list.iter().any(|c| c.plan.grid_k > 1));
+                for c in list {
+                    let layouts = c.plan.operands.iter().chain([&c.result]);
+                    assert!(layouts.clone().all(|l| l.tile_end() <= tiles));
+                    let covered: u32 = c
+                        .result
+                        .shards(Matrix {
+                            rows: 37,
+                            columns: 100,
+                        })
+                        .iter()
+                        .map(|s| s.rows.len() as u32 * s.columns.len() as u32)
+                        .sum();
+                    assert_eq!(covered, 3700);
+                }
             }
         }
     }
