@@ -19,8 +19,9 @@
 //   a_batch, out_batch: bytes from an element of the batch to the next
 //
 // A pass is the launches of one group, one for 8 of K. Worker w takes rows_each + (w < rows_extra)
-// rows (of every element of the batch) from w * rows_each + min(w, rows_extra) on; a worker without rows exits. Three kinds of
-// launch: first takes the partial sums from bias or zero, next from memory, final is next with relu.
+// rows, of every element of the batch, from w * rows_each + min(w, rows_extra) on; a worker without
+// rows exits. Three kinds of launch: first takes the partial sums from bias or zero, next from
+// memory, final is next with relu.
 //
 // The AMP pipeline: step j = 8 * row + phase multiplies one of 8 of K of its row by the weights of 16
 // columns and pushes atom (8 bytes) j + 8 of the partial sums, those of the next row; it returns

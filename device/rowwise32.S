@@ -27,8 +27,8 @@
 // Rows are not shared: fewer than six rows leave workers idle.
 //
 // Errors: each operation rounds once, so those of a sum grow with the elements of a lane. softmax:
-// x - maximum and the product with scale are rounded, which is 2^-23 of the argument at most, then exp, sum,
-// reciprocal and product once each. Layer norm takes the squares of the deviations, so that nothing
+// x - maximum and the product with scale are rounded, which is 2^-23 of the argument at most, then
+// exp, sum, reciprocal and product once each. Layer norm takes the squares of the deviations, so that nothing
 // cancels but what cancels in x - mean.
 //
 // NaN and infinities: a NaN makes its row NaN, but the maximum ignores it. A row of softmax with
