@@ -52,7 +52,7 @@ fn phase(transfers: &[Transfer]) -> (u32, u32, Vec<EncodedRow>, Vec<AbsoluteTran
             words.push(0x43a0_0000);
             EncodedRow {
                 tile: row.tile,
-                address: ROW,
+                address: Some(ROW),
                 words,
             }
         })
@@ -247,7 +247,10 @@ fn bad_transfers_are_refused() {
     let target = Target::ipu21();
     assert_eq!(
         schedule(target, &copy(t.clone())),
-        Err(ScheduleError::Destinations(3))
+        Err(ScheduleError::Destinations {
+            transfer: 0,
+            tile: 3
+        })
     );
     let far = Transfer {
         destinations: vec![(1472, 0)],
@@ -256,6 +259,7 @@ fn bad_transfers_are_refused() {
     assert_eq!(
         schedule(target, &copy(far)),
         Err(ScheduleError::Tile {
+            transfer: 0,
             tile: 1472,
             tiles: 1472
         })
@@ -267,7 +271,8 @@ fn bad_transfers_are_refused() {
     assert_eq!(
         schedule(target, &copy(odd)),
         Err(ScheduleError::Words {
-            tile: 3,
+            transfer: 0,
+            tile: 4,
             words: 4,
             offset: 2
         })

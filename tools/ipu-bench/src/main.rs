@@ -1,6 +1,7 @@
 //! `ipu-bench`: measures kernels and whole models on the simulator, and the simulator in its own
 //! time and against published measurements.
 
+mod exchange;
 mod kernels;
 mod programs;
 mod simulate;
@@ -76,6 +77,19 @@ enum Command {
         #[arg(long, default_value = "f32", value_parser = ["f32", "f16", "any"])]
         partials: String,
     },
+    /// Schedules exchange phases and compares their horizons with lower bounds.
+    Exchange {
+        /// Phases in neutral JSON, plain or compressed by gzip: `transfers` is a list of
+        /// `[source tile, words, source byte address, [[tile, byte address], ...]]`.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// How to print.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+        /// Writes the encoded rows of all phases to this JSON file.
+        #[arg(long, value_name = "FILE")]
+        rows_out: Option<PathBuf>,
+    },
     /// Measures how many instructions are simulated in a second.
     Simulate {
         /// How to print.
@@ -130,6 +144,11 @@ fn run(command: Command) -> Result<()> {
             data: data.as_deref(),
             partials: &partials,
         }),
+        Command::Exchange {
+            files,
+            format,
+            rows_out,
+        } => exchange::run(&files, format, rows_out.as_deref()),
         Command::Simulate {
             format,
             threads,

@@ -9,6 +9,7 @@ mod code;
 mod rows;
 
 pub use code::kernel_source;
+pub use rows::RowEncoder;
 
 use crate::memory::{self, PeakMemory};
 use crate::package::{
@@ -208,7 +209,7 @@ pub fn emit(
                     t.in_phase = true;
                     encoded.push(EncodedRow {
                         tile: row.tile,
-                        address: at,
+                        address: Some(at),
                         words,
                     });
                 }

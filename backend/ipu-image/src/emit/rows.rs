@@ -82,3 +82,25 @@ pub fn encode_row(
     formats.ret(&mut out)?;
     Ok(out)
 }
+
+/// Encodes rows of phases that belong to no program, with byte addresses for offsets.
+pub struct RowEncoder(Formats);
+
+impl RowEncoder {
+    /// Looks up the instructions.
+    ///
+    /// # Errors
+    /// The instruction table lacks one.
+    pub fn new() -> Result<Self, EmitError> {
+        Formats::load().map(RowEncoder)
+    }
+
+    /// The words of a row, with its return.
+    ///
+    /// # Errors
+    /// Events that break a rule, or values that their fields do not hold; `step` names the phase
+    /// in the message.
+    pub fn encode(&self, target: &Target, row: &Row, step: &str) -> Result<Vec<u32>, EmitError> {
+        encode_row(&self.0, target, row, &|_| Ok(0)).map_err(|e| e.into_emit(step))
+    }
+}

@@ -1,0 +1,94 @@
+//! From a placement to the events of every row.
+
+use super::engine::Placement;
+use super::problem::Problem;
+use ipu_program::tile::{BufferId, Event, Row};
+
+/// A message that a tile receives.
+#[derive(Clone, Copy)]
+struct Receive {
+    tile: u32,
+    /// First event of its mux window.
+    start: u32,
+    words: u32,
+    source: u32,
+    /// Event of its pointer.
+    pointer: u32,
+    buffer: BufferId,
+    offset: u32,
+}
+
+/// The rows: sends as placed; the source at the start of each mux window, neutral at its end. A
+/// window that continues the one before needs no setting for the same source and no pointer for
+/// the address at which that one ends.
+pub(super) fn rows(problem: &Problem, placement: &Placement) -> Vec<Row> {
+    let mut rows: Vec<Row> = problem
+        .ports
+        .iter()
+        .map(|p| Row {
+            tile: p.logical,
+            events: Vec::new(),
+            horizon: 0,
+        })
+        .collect();
+    let mut receives = Vec::with_capacity(problem.receivers.len());
+    for (m, &at) in problem.messages.iter().zip(&placement.start) {
+        let row = &mut rows[m.source as usize];
+        row.horizon = row.horizon.max(at + m.words.max(problem.min_sender_row));
+        row.events.push(Event::Send {
+            at,
+            buffer: m.buffer,
+            offset: m.offset,
+            words: m.words,
+            direction: m.direction,
+        });
+        for (j, r) in (m.receivers.0 as usize..).zip(problem.receivers(m)) {
+            let start = (at as i32 + r.lag) as u32;
+            let write = start + problem.ports[r.tile as usize].write_delay;
+            receives.push(Receive {
+                tile: r.tile,
+                start,
+                words: m.words,
+                source: m.source,
+                pointer: write - u32::from(placement.early[j]),
+                buffer: r.buffer,
+                offset: r.offset,
+            });
+            let row = &mut rows[r.tile as usize];
+            row.horizon = row.horizon.max(write + m.words + problem.guard);
+        }
+    }
+    receives.sort_unstable_by_key(|r| (r.tile, r.start));
+    for list in receives.chunk_by(|a, b| a.tile == b.tile) {
+        let events = &mut rows[list[0].tile as usize].events;
+        for (i, r) in list.iter().enumerate() {
+            let before = i.checked_sub(1).map(|i| &list[i]);
+            let next = list.get(i + 1);
+            let continues = before.filter(|b| b.start + b.words == r.start);
+            if continues.is_none_or(|b| b.source != r.source) {
+                events.push(Event::Mux {
+                    at: r.start,
+                    source: Some(problem.ports[r.source as usize].logical),
+                });
+            }
+            if next.is_none_or(|next| next.start != r.start + r.words) {
+                events.push(Event::Mux {
+                    at: r.start + r.words,
+                    source: None,
+                });
+            }
+            // The pointer advances with the words, whatever time passes between windows.
+            if before.is_none_or(|b| (b.buffer, b.offset + 4 * b.words) != (r.buffer, r.offset)) {
+                events.push(Event::Pointer {
+                    at: r.pointer,
+                    buffer: r.buffer,
+                    offset: r.offset,
+                });
+            }
+        }
+    }
+    for row in &mut rows {
+        row.events.sort_unstable_by_key(|e| (e.at(), *e));
+    }
+    rows
+}

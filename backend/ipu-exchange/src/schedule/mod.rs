@@ -1,0 +1,210 @@
+//! The scheduler: list scheduling in event time, from both ends.
+//!
+//! A receiver only steers its mux and its pointer, so a message occupies its sender for
+//! `[S, S + n)` and each receiver's mux for `[X, X + n)` with `X = S + T + 1`; the words are
+//! written `52 + 2 * row` events later. Because that delay is constant on a tile, the mux windows
+//! alone order the receives of a tile, and the mux of the next message is set while words of the
+//! previous one are still on their way. Serialised receives therefore pay the route latency once.
+//!
+//! Several cheap constructions are tried ([`construct`]) and the best is improved by pushing its
+//! messages to the end of the phase and back ([`improve`]); numbers of constructions bound both.
+//! All controls of a tile stand at different events; a coincident pair would need `sendpicp` at an
+//! even word, and shifting by one event is cheaper than the search for the parity.
+
+mod certificate;
+mod colour;
+mod construct;
+mod engine;
+mod finish;
+mod improve;
+mod problem;
+
+use crate::row::{RowError, instructions};
+pub use certificate::{Bound, Certificate, Limit, Resource};
+use ipu_program::tile::{Copy, Event, Schedule};
+use ipu_target::Target;
+
+/// A transfer that cannot be scheduled. Transfers are numbered in the order given, from 0.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ScheduleError {
+    /// A tile number beyond the chip.
+    #[error("transfer {transfer} names tile {tile}, the chip has {tiles}")]
+    Tile {
+        /// Number of the transfer.
+        transfer: u32,
+        /// Tile.
+        tile: u32,
+        /// Tiles of the chip.
+        tiles: u32,
+    },
+    /// No destination, the source among the destinations, or a destination named twice.
+    #[error("transfer {transfer} from tile {tile} has no, repeated or its own tile as destination")]
+    Destinations {
+        /// Number of the transfer.
+        transfer: u32,
+        /// Sending tile.
+        tile: u32,
+    },
+    /// No words, an offset that is not a multiple of 4, or a range outside memory.
+    #[error(
+        "transfer {transfer}: {words} words at {offset:#x} on tile {tile} are none, not aligned to \
+         words, or outside memory"
+    )]
+    Words {
+        /// Number of the transfer.
+        transfer: u32,
+        /// Tile on whose side it is.
+        tile: u32,
+        /// Words.
+        words: u32,
+        /// Offending byte offset or address.
+        offset: u32,
+    },
+    /// There is nothing to schedule: not reached, for a search has at least one result.
+    #[error("no schedule was found")]
+    Empty,
+    /// Rows that cannot be encoded: a defect of the scheduler.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// Two transfers write one address and nothing orders them.
+    #[error(
+        "transfers {first} and {second} both write {offset:#x} on tile {tile}, and no transfer \
+         that reads it lies between"
+    )]
+    TwoWriters {
+        /// Number of the first transfer.
+        first: u32,
+        /// Number of the second one.
+        second: u32,
+        /// Receiving tile.
+        tile: u32,
+        /// First byte offset or address that both write.
+        offset: u32,
+    },
+}
+
+impl ScheduleError {
+    /// Numbers of the transfers that it is about.
+    pub fn transfers(&self) -> Vec<u32> {
+        match *self {
+            ScheduleError::Tile { transfer, .. }
+            | ScheduleError::Destinations { transfer, .. }
+            | ScheduleError::Words { transfer, .. } => vec![transfer],
+            ScheduleError::TwoWriters { first, second, .. } => vec![first, second],
+            ScheduleError::Empty | ScheduleError::Row(_) => Vec::new(),
+        }
+    }
+}
+
+/// What byte offsets of transfers mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Memory {
+    /// Offsets in buffers without an address: placement keeps apart what is sent and received.
+    #[default]
+    Symbolic,
+    /// Byte addresses: what is sent and received at one time is kept in different elements.
+    Absolute,
+}
+
+/// The side of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// The tile that sends.
+    Send,
+    /// A tile that receives.
+    Receive,
+}
+
+/// What is known beside the transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Options {
+    /// What offsets mean.
+    pub memory: Memory,
+    /// Most words of a row. Of the best schedules found, the first whose rows are no longer is
+    /// taken, and the one with the shortest rows when there is none.
+    pub row_words: Option<u32>,
+}
+
+/// A schedule with its certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scheduled {
+    /// The rows.
+    pub schedule: Schedule,
+    /// How good it is.
+    pub certificate: Certificate,
+}
+
+/// Schedules the transfers of one phase, with symbolic addresses.
+///
+/// # Errors
+/// A transfer names a tile beyond the chip, has bad destinations or odd byte offsets, or writes
+/// what another one writes.
+pub fn schedule(target: &Target, copies: &[Copy]) -> Result<Schedule, ScheduleError> {
+    schedule_with(target, copies, Options::default()).map(|s| s.schedule)
+}
+
+/// Schedules the transfers of one phase and says how good the schedule is.
+///
+/// # Errors
+/// As [`schedule`], and with absolute addresses ranges outside memory.
+pub fn schedule_with(
+    target: &Target,
+    copies: &[Copy],
+    options: Options,
+) -> Result<Scheduled, ScheduleError> {
+    let problem = problem::prepare(target, copies, options.memory)?;
+    let bounds = certificate::bounds(&problem);
+    let binding = certificate::strongest(&bounds);
+    let (found, limit) = improve::search(&problem, binding.events);
+    // The certificate counts the words of rows, so that they are encoded in any case.
+    let mut best: Option<(u32, Scheduled)> = None;
+    for candidate in found {
+        let rows = finish::rows(&problem, &candidate.placement);
+        let horizon = rows.iter().map(|r| r.horizon).max().unwrap_or(0);
+        let (mut longest, mut row_words) = ((0, 0), 0u64);
+        for row in &rows {
+            let words = instructions(target, row)?.len() as u32 + 1;
+            row_words += u64::from(words);
+            if words > longest.0 {
+                longest = (words, row.tile);
+            }
+        }
+        let control = |e: &&Event| !matches!(e, Event::Send { .. });
+        let controls = rows.iter().map(|r| r.events.iter().filter(control).count());
+        let certificate = Certificate {
+            transfers: problem.transfers,
+            messages: problem.messages.len() as u32,
+            words: problem.delivered,
+            horizon,
+            bounds: bounds.clone(),
+            binding,
+            gap: horizon.saturating_sub(binding.events),
+            controls: controls.sum::<usize>() as u32,
+            row_words_max: longest.0,
+            row_words_tile: longest.1,
+            row_words,
+            construction: candidate.construction,
+            limit,
+        };
+        let schedule = Schedule {
+            rows,
+            horizon,
+            bound: binding.events,
+            binding_tile: binding.tile,
+        };
+        let excess = options
+            .row_words
+            .map_or(0, |most| longest.0.saturating_sub(most));
+        if best.as_ref().is_none_or(|b| excess < b.0) {
+            let scheduled = Scheduled {
+                schedule,
+                certificate,
+            };
+            best = Some((excess, scheduled));
+        }
+        if excess == 0 {
+            break;
+        }
+    }
+    best.map(|b| b.1).ok_or(ScheduleError::Empty)
+}

@@ -1,0 +1,471 @@
+//! The transfers of a phase as messages between ports, with everything resolved that does not
+//! depend on time.
+
+use super::{Memory, ScheduleError, Side};
+use ipu_program::tile::{BufferId, Copy, Transfer};
+use ipu_target::Target;
+use ipu_target::geometry::{Physical, direction, time_to_mux};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Longest message that is scheduled as one, in words; the hardware's limit is 4,148.
+pub(super) const MAX_MESSAGE: u32 = 4096;
+
+/// A tile that takes part.
+#[derive(Clone, Debug)]
+pub(super) struct Port {
+    /// Logical number.
+    pub logical: u32,
+    /// Events from a mux setting to the write of the word that it selects.
+    pub write_delay: u32,
+    /// Words that it sends.
+    pub sent: u32,
+    /// Words that it receives.
+    pub received: u32,
+}
+
+/// One end of a message that receives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Receiver {
+    /// Index of the port.
+    pub tile: u32,
+    /// Events from the start of the send to the start of the mux window.
+    pub lag: i32,
+    /// Buffer written.
+    pub buffer: BufferId,
+    /// Byte offset in it.
+    pub offset: u32,
+    /// Shared memory elements that it writes: a range of [`Problem::slots`].
+    pub slots: (u32, u32),
+}
+
+/// A piece of a transfer that is sent at one go.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    /// Index of the sending port.
+    pub source: u32,
+    /// Words.
+    pub words: u32,
+    /// Buffer read.
+    pub buffer: BufferId,
+    /// Byte offset in it.
+    pub offset: u32,
+    /// Fabric directions driven.
+    pub direction: u8,
+    /// Its receivers: a range of [`Problem::receivers`].
+    pub receivers: (u32, u32),
+    /// Shared memory elements that it reads: a range of [`Problem::slots`].
+    pub slots: (u32, u32),
+    /// Earliest start on an empty chip: no mux is set before event 1.
+    pub earliest: u32,
+}
+
+/// A phase ready to be scheduled.
+pub(super) struct Problem {
+    pub ports: Vec<Port>,
+    pub messages: Vec<Message>,
+    pub receivers: Vec<Receiver>,
+    /// Indices of elements that a tile both reads and writes in this phase.
+    pub slots: Vec<u32>,
+    /// Number of such elements.
+    pub slot_count: u32,
+    /// For each message those that must be complete before it starts; empty without dependences.
+    pub after: Vec<Vec<u32>>,
+    /// Most words that one element of one tile moves, with the tile's index and the element's
+    /// first byte; known with absolute addresses only.
+    pub element: Option<(u32, u32, u32)>,
+    /// Transfers given.
+    pub transfers: u32,
+    /// Words that they deliver.
+    pub delivered: u64,
+    /// First event of a write after the mux setting, guard and shortest row of a sender.
+    pub guard: u32,
+    pub min_sender_row: u32,
+}
+
+impl Problem {
+    pub fn receivers(&self, m: &Message) -> &[Receiver] {
+        &self.receivers[m.receivers.0 as usize..m.receivers.1 as usize]
+    }
+
+    pub fn slots(&self, range: (u32, u32)) -> &[u32] {
+        &self.slots[range.0 as usize..range.1 as usize]
+    }
+}
+
+/// A transfer with its buffers; `index` is its place in the list given.
+#[derive(Clone)]
+struct Piece {
+    index: u32,
+    source: u32,
+    from: BufferId,
+    offset: u32,
+    words: u32,
+    to: BufferId,
+    destinations: Vec<(u32, u32)>,
+}
+
+/// A byte range of a tile's buffer that a transfer reads or writes.
+#[derive(Clone, Copy)]
+struct Access {
+    start: u32,
+    end: u32,
+    write: bool,
+    index: u32,
+}
+
+fn valid(target: &Target, memory: Memory, index: u32, t: &Transfer) -> Result<(), ScheduleError> {
+    for tile in t.destinations.iter().map(|d| d.0).chain([t.source]) {
+        if tile >= target.tiles {
+            return Err(ScheduleError::Tile {
+                transfer: index,
+                tile,
+                tiles: target.tiles,
+            });
+        }
+    }
+    let mut named: Vec<u32> = t.destinations.iter().map(|d| d.0).collect();
+    named.sort_unstable();
+    if named.is_empty()
+        || named.binary_search(&t.source).is_ok()
+        || named.windows(2).any(|w| w[0] == w[1])
+    {
+        return Err(ScheduleError::Destinations {
+            transfer: index,
+            tile: t.source,
+        });
+    }
+    let sides = t.destinations.iter().map(|&(tile, o)| (tile, o));
+    for (tile, offset) in sides.chain([(t.source, t.source_offset)]) {
+        let end = u64::from(offset) + 4 * u64::from(t.words);
+        let outside = match memory {
+            Memory::Symbolic => end > u64::from(u32::MAX),
+            Memory::Absolute => offset < target.memory_base || end > u64::from(target.memory_end),
+        };
+        if offset % 4 != 0 || t.words == 0 || outside {
+            return Err(ScheduleError::Words {
+                transfer: index,
+                tile,
+                words: t.words,
+                offset,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Joins pieces of one source to the same destinations that continue each other on all sides.
+fn join(pieces: Vec<Piece>) -> Vec<Piece> {
+    type Key = (u32, BufferId, u32, BufferId, u32, u32);
+    // Keyed by where a piece would have to start to continue one: source side and first receiver.
+    let mut ends: HashMap<Key, usize> = HashMap::new();
+    let mut order: Vec<usize> = (0..pieces.len()).collect();
+    order.sort_by_key(|&i| (pieces[i].source, pieces[i].from, pieces[i].offset, i));
+    let mut joined: Vec<Piece> = Vec::with_capacity(pieces.len());
+    for i in order {
+        let p = &pieces[i];
+        let Some(&(tile, offset)) = p.destinations.first() else {
+            continue;
+        };
+        let key = (p.source, p.from, p.offset, p.to, tile, offset);
+        let end = |q: &Piece| {
+            let bytes = 4 * q.words;
+            let (tile, offset) = q.destinations[0];
+            (
+                q.source,
+                q.from,
+                q.offset + bytes,
+                q.to,
+                tile,
+                offset.wrapping_add(bytes),
+            )
+        };
+        let continued = ends.get(&key).copied().filter(|&j| {
+            let q: &Piece = &joined[j];
+            q.destinations.len() == p.destinations.len()
+                && q.destinations
+                    .iter()
+                    .zip(&p.destinations)
+                    .all(|(a, b)| a.0 == b.0 && a.1 + 4 * q.words == b.1)
+        });
+        match continued {
+            Some(j) => {
+                ends.remove(&key);
+                joined[j].words += p.words;
+                joined[j].index = joined[j].index.min(p.index);
+                ends.insert(end(&joined[j]), j);
+            }
+            None => {
+                ends.insert(end(p), joined.len());
+                joined.push(p.clone());
+            }
+        }
+    }
+    joined.sort_by_key(|p| p.index);
+    joined
+}
+
+/// Pairs of transfers of which the second must wait for the first: one reads or writes what the
+/// other writes on one tile.
+fn dependences(pieces: &[Piece]) -> Result<Vec<Vec<u32>>, ScheduleError> {
+    let mut by_space: BTreeMap<(u32, BufferId), Vec<Access>> = BTreeMap::new();
+    for (k, p) in pieces.iter().enumerate() {
+        let index = k as u32;
+        let bytes = 4 * p.words;
+        by_space
+            .entry((p.source, p.from))
+            .or_default()
+            .push(Access {
+                start: p.offset,
+                end: p.offset + bytes,
+                write: false,
+                index,
+            });
+        for &(tile, offset) in &p.destinations {
+            by_space.entry((tile, p.to)).or_default().push(Access {
+                start: offset,
+                end: offset + bytes,
+                write: true,
+                index,
+            });
+        }
+    }
+    let mut pairs: BTreeSet<(u32, u32)> = BTreeSet::new();
+    let mut writers: Vec<(u32, u32, u32, u32)> = Vec::new();
+    for (&(tile, _), list) in &mut by_space {
+        if !list.iter().any(|a| a.write) {
+            continue;
+        }
+        list.sort_unstable_by_key(|a| (a.start, a.index));
+        // Accesses that reach beyond the start of the current one, reads and writes apart: reads
+        // may lie on each other in any number and do not matter to each other.
+        let (mut reads, mut writes): (Vec<Access>, Vec<Access>) = (Vec::new(), Vec::new());
+        for &a in list.iter() {
+            writes.retain(|b| b.end > a.start);
+            if a.write {
+                reads.retain(|b| b.end > a.start);
+            }
+            let hit = writes.iter().chain(reads.iter().filter(|_| a.write));
+            for b in hit.filter(|b| b.index != a.index) {
+                let (first, second) = (a.index.min(b.index), a.index.max(b.index));
+                if a.write && b.write {
+                    writers.push((first, second, tile, a.start));
+                } else {
+                    pairs.insert((first, second));
+                }
+            }
+            if a.write {
+                writes.push(a);
+            } else {
+                reads.push(a);
+            }
+        }
+    }
+    if pairs.is_empty() && writers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut after = vec![Vec::new(); pieces.len()];
+    for (first, second) in pairs {
+        after[second as usize].push(first);
+    }
+    for (first, second, tile, offset) in writers {
+        if !reaches(&after, second, first) {
+            return Err(ScheduleError::TwoWriters {
+                first: pieces[first as usize].index,
+                second: pieces[second as usize].index,
+                tile,
+                offset,
+            });
+        }
+    }
+    Ok(after)
+}
+
+/// Whether `to` must be complete before `from` starts; edges lead to lower numbers.
+fn reaches(after: &[Vec<u32>], from: u32, to: u32) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(i) = open.pop() {
+        if i == to {
+            return true;
+        }
+        if i > to && seen.insert(i) {
+            open.extend(&after[i as usize]);
+        }
+    }
+    false
+}
+
+/// Checks the copies and makes messages of them.
+pub(super) fn prepare(
+    target: &Target,
+    copies: &[Copy],
+    memory: Memory,
+) -> Result<Problem, ScheduleError> {
+    let mut pieces = Vec::new();
+    let mut delivered = 0u64;
+    for copy in copies {
+        for t in &copy.transfers {
+            let index = pieces.len() as u32;
+            valid(target, memory, index, t)?;
+            delivered += u64::from(t.words) * t.destinations.len() as u64;
+            pieces.push(Piece {
+                index,
+                source: t.source,
+                from: copy.source,
+                offset: t.source_offset,
+                words: t.words,
+                to: copy.destination,
+                destinations: t.destinations.clone(),
+            });
+        }
+    }
+    let transfers = pieces.len() as u32;
+    let after_pieces = dependences(&pieces)?;
+    if after_pieces.is_empty() {
+        pieces = join(pieces);
+    }
+
+    let mut index = vec![u32::MAX; target.tiles as usize];
+    let mut problem = Problem {
+        ports: Vec::new(),
+        messages: Vec::with_capacity(pieces.len()),
+        receivers: Vec::new(),
+        slots: Vec::new(),
+        slot_count: 0,
+        after: Vec::new(),
+        element: None,
+        transfers,
+        delivered,
+        guard: target.receive_guard,
+        min_sender_row: target.min_sender_row,
+    };
+    // Ports by tile number, so that nothing depends on the order of the transfers but ties.
+    let mut tiles: Vec<u32> = pieces
+        .iter()
+        .flat_map(|p| p.destinations.iter().map(|d| d.0).chain([p.source]))
+        .collect();
+    tiles.sort_unstable();
+    tiles.dedup();
+    for tile in tiles {
+        index[tile as usize] = problem.ports.len() as u32;
+        problem.ports.push(Port {
+            logical: tile,
+            write_delay: target.first_write_after_mux + 2 * Physical::of_logical(tile).row() as u32,
+            sent: 0,
+            received: 0,
+        });
+    }
+    let mut messages_of: Vec<(u32, u32)> = Vec::with_capacity(pieces.len());
+    for p in &pieces {
+        let source = index[p.source as usize];
+        let from = Physical::of_logical(p.source);
+        problem.ports[source as usize].sent += p.words;
+        let first_message = problem.messages.len() as u32;
+        let (mut done, mut mask) = (0, 0);
+        while done < p.words {
+            let words = (p.words - done).min(MAX_MESSAGE);
+            let first = problem.receivers.len() as u32;
+            let mut earliest = 0;
+            for &(logical, offset) in &p.destinations {
+                let to = Physical::of_logical(logical);
+                mask |= direction(from, to);
+                let lag = time_to_mux(from, to) + 1;
+                earliest = earliest.max(1 - lag);
+                let tile = index[logical as usize];
+                problem.ports[tile as usize].received += words;
+                problem.receivers.push(Receiver {
+                    tile,
+                    lag,
+                    buffer: p.to,
+                    offset: offset + 4 * done,
+                    slots: (0, 0),
+                });
+            }
+            problem.messages.push(Message {
+                source,
+                words,
+                buffer: p.from,
+                offset: p.offset + 4 * done,
+                // A message to several receivers drives both directions, as all public rows do.
+                direction: if p.destinations.len() > 1 { 3 } else { mask },
+                receivers: (first, problem.receivers.len() as u32),
+                slots: (0, 0),
+                earliest: earliest as u32,
+            });
+            done += words;
+        }
+        messages_of.push((first_message, problem.messages.len() as u32));
+    }
+    if !after_pieces.is_empty() {
+        problem.after = vec![Vec::new(); problem.messages.len()];
+        for (k, list) in after_pieces.iter().enumerate() {
+            let before: Vec<u32> = list
+                .iter()
+                .flat_map(|&b| messages_of[b as usize].0..messages_of[b as usize].1)
+                .collect();
+            for m in messages_of[k].0..messages_of[k].1 {
+                problem.after[m as usize].clone_from(&before);
+            }
+        }
+    }
+    if memory == Memory::Absolute {
+        elements(target, &mut problem);
+    }
+    Ok(problem)
+}
+
+/// First byte of the element (or pair) of an address and the first byte behind it.
+fn element(target: &Target, address: u32) -> (u32, u32) {
+    let (base, size) = if address >= target.region1_base {
+        (target.region1_base, target.interleaved_element_bytes)
+    } else {
+        (0, target.element_bytes)
+    };
+    let first = address - (address - base) % size;
+    (first, first + size)
+}
+
+/// Finds the elements that a tile both reads and writes, and the one that moves most words.
+fn elements(target: &Target, problem: &mut Problem) {
+    /// (port, first byte of the element, side, words, message or receiver)
+    type Use = (u32, u32, Side, u32, u32);
+    let mut uses: Vec<Use> = Vec::new();
+    let mut add = |port: u32, mut at: u32, words: u32, side: Side, who: u32| {
+        let end = at + 4 * words;
+        while at < end {
+            let (first, behind) = element(target, at);
+            uses.push((port, first, side, (behind.min(end) - at) / 4, who));
+            at = behind;
+        }
+    };
+    for (i, m) in problem.messages.iter().enumerate() {
+        add(m.source, m.offset, m.words, Side::Send, i as u32);
+        for (r, receiver) in (m.receivers.0..m.receivers.1).zip(problem.receivers(m)) {
+            add(receiver.tile, receiver.offset, m.words, Side::Receive, r);
+        }
+    }
+    uses.sort_unstable();
+    let mut shared: Vec<(Side, u32, u32)> = Vec::new();
+    for group in uses.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let words = group.iter().map(|u| u.3).sum();
+        if problem.element.is_none_or(|best| words > best.0) {
+            problem.element = Some((words, group[0].0, group[0].1));
+        }
+        let both = group.first().map(|u| u.2) != group.last().map(|u| u.2);
+        if both {
+            shared.extend(group.iter().map(|u| (u.2, u.4, problem.slot_count)));
+            problem.slot_count += 1;
+        }
+    }
+    shared.sort_unstable();
+    for group in shared.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let first = problem.slots.len() as u32;
+        problem.slots.extend(group.iter().map(|s| s.2));
+        let range = (first, problem.slots.len() as u32);
+        let who = group[0].1 as usize;
+        match group[0].0 {
+            Side::Send => problem.messages[who].slots = range,
+            Side::Receive => problem.receivers[who].slots = range,
+        }
+    }
+}
