@@ -447,7 +447,7 @@ mod tests {
                 block: 3,
                 stride: 0,
                 unit: 1,
-                period: 0,
+                period: 0, group: 0, group_stride: 0,
             },
             columns: Split::whole(4),
             copies: 1,

@@ -120,7 +120,7 @@ fn bits(arrays: &[HostArray]) -> Vec<(Vec<u32>, Vec<u32>)> {
 }
 
 /// The first difference in bits of two lists of results.
-fn same(what: &str, expected: &[HostArray], found: &[HostArray]) -> Checked<()> {
+pub fn same(what: &str, expected: &[HostArray], found: &[HostArray]) -> Checked<()> {
     let (e, f) = (bits(expected), bits(found));
     if e == f {
         return Ok(());
@@ -140,7 +140,7 @@ fn same(what: &str, expected: &[HostArray], found: &[HostArray]) -> Checked<()> 
     Err(format!("{what}: shapes or numbers of results differ"))
 }
 
-fn interpret(model: &Model, program: &TileProgram, fill: Fill) -> Checked<Vec<HostArray>> {
+pub fn interpret(model: &Model, program: &TileProgram, fill: Fill) -> Checked<Vec<HostArray>> {
     let mut interpreter = Interpreter::new(program, Kernels::builtin(), fill);
     interpreter
         .initialize(&model.weights)
@@ -149,7 +149,7 @@ fn interpret(model: &Model, program: &TileProgram, fill: Fill) -> Checked<Vec<Ho
 }
 
 /// Runs the package: first, second and first inputs again.
-fn simulate(model: &Model, package: &Package) -> Checked<(Vec<HostArray>, RunReport, u64)> {
+pub fn simulate(model: &Model, package: &Package) -> Checked<(Vec<HostArray>, RunReport, u64)> {
     let mut device = SimulatorDevice::new(Target::ipu21(), MAX_CYCLES);
     let program = Program {
         package: Some(package),
@@ -181,7 +181,7 @@ fn simulate(model: &Model, package: &Package) -> Checked<(Vec<HostArray>, RunRep
 
 /// Relative L2 error, and whether it is within the limit. `noise` is the norm of what rounding
 /// changes.
-fn relative_l2(expected: &HostArray, found: &HostArray, limit: f64, noise: f64) -> (f64, bool) {
+pub fn relative_l2(expected: &HostArray, found: &HostArray, limit: f64, noise: f64) -> (f64, bool) {
     let mut sums = (0f64, 0f64);
     for (&e, &f) in expected.values().iter().zip(found.values()) {
         let (e, f) = (f64::from(e), f64::from(f));
