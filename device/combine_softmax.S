@@ -19,7 +19,7 @@
 // Memory rules: none but the class of partials. One access an instruction. Nothing is read beyond
 // the end.
 //
-// Bundles of a worker with r rows: r (26 + 10 parts + panels (22 + 6 parts)) and a constant, see
+// Bundles of a worker with r rows: r (19 + 11 parts + panels (27 + 6 parts)) and a constant, see
 // kernels.ron. Rows are not shared: fewer than six rows leave workers idle.
 
 	.set WSR, 1

@@ -20,8 +20,8 @@
 //
 // Bundles of a worker with n pairs (the aux slots are the bound but for the parts):
 //            relu = 0                  relu = 1
-//   no b     n * (parts + 8)           n * (parts + 9)
-//   b        n * (parts + 11)          n * (parts + 12)
+//   no b     n * (parts + 7)           n * (parts + 8)
+//   b        n * (parts + 10)          n * (parts + 11)
 // and a constant, see kernels.ron.
 
 	.set WSR, 1

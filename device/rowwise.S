@@ -35,7 +35,7 @@
 // Slots of a worker with r rows of p panels, and what limits an atom of a row:
 //   softmax      40 + r (37 + 40 p)   maximum 1 (loads), exponentials 7 (float unit: mix, shift, two
 //                                     exp2 of 2, sum), product 2 (load and store): 10
-//   partial      42 + r (37 + 32 p)   as softmax without the product: 8
+//   partial      45 + r (37 + 32 p)   as softmax without the product: 8
 //   causal       38 + r (56 + 40 v + 4 (p - v)) where v panels are seen, and 2 a matrix skipped
 //   layer norm   40 + r (61 + 26 p)   mean 1 (loads), squares 1.5 (float unit), result 4 (both): 6.5
 //   RMS norm     39 + r (37 + 16 p)   squares 1 (loads), result 3 (loads and stores): 4
