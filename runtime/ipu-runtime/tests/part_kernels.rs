@@ -102,7 +102,9 @@ fn softmax(rows: u32, columns: u32, scale: f32, seed: u32) -> Outcome {
         assert!((f64::from(kept[0]) - sum).abs() <= sum * 1e-5, "row {row}: {kept:?} {sum}");
         let shift = -largest * std::f64::consts::LOG2_E;
         let error = (f64::from(kept[1]) - shift).abs();
-        assert!(error <= shift.abs() * 1e-6 + 1e-6, "row {row}: {kept:?} {shift}");
+        // The second part of the factor is a multiple of 2^-24.
+        let rounded = largest.abs() / f64::from(scale) * 2f64.powi(-23);
+        assert!(error <= shift.abs() * 1e-6 + rounded + 1e-6, "row {row}: {kept:?} {shift}");
         assert_eq!(kept[2..], [0.0; 6]);
     }
     outcome
@@ -202,7 +204,7 @@ proptest! {
 fn shapes_of_the_attention_block_follow_the_laws() {
     let all = |_| true;
     reduce(false, false, 146 * 6 / 4, 4, 0, 1).check("reduce", all);
-    reduce(true, true, 700, 12, 0, 2).check("reduce", all);
+    reduce(true, true, 700, 11, 0, 2).check("reduce", all);
     softmax(81, 73, 0.1, 3).check("softmax", |i| i < 81 * 80 || i >= 81 * 80 + 8);
     combine(9, 5, 10, 0, 4).check("combine", all);
     combine(6, 1, 33, 0, 5).check("combine", all);
