@@ -3,13 +3,19 @@
 // arguments and results of exp2, and what goes to memory, are f16.
 //
 // Define KIND: 0 softmax, 1 layer norm, 2 RMS norm, 3 row sum times factor, 4 row maximum;
-// for softmax also CAUSAL: 1 row i of the matrix sees its first visible + i columns only.
+// for softmax also CAUSAL: 1 row i of the matrix sees its first visible + i columns only; and without
+// it PARTIAL: 1 the columns are a part of the row: exponentials stay as they are, and what makes
+// results of parts comparable is kept (combine_softmax.S).
 //
 // Records (x_row and so on: bytes from a row to the next, from a panel of 16 columns to the next):
 //   softmax     x, out, rows_each, rows_extra, columns, x_row, x_panel, out_row, out_panel, scale
 //               [, first_row, period, visible]: softmax(scale * x), scale f32, 0 <= scale < 40000;
 //               row r of the buffer is row (first_row + r) mod period, first_row < period,
 //               visible >= 1. Columns beyond `columns`, or hidden, are 0 in out
+//   partial     x, out, stats, rows_each, rows_extra, columns, x_row, x_panel, out_row, out_panel,
+//               scale, stats_offset: out = exp2(factor * x + shift), at most 1, factor = scale *
+//               log2(e), shift = -factor * (largest x of the row). Row r of stats, 32 bytes from
+//               stats_offset + 32 r on, gets the f32 sum of the row of out, the shift, zeros
 //   layer norm  x, scale, bias, out, rows_each, rows_extra, columns, x_row, x_panel, out_row,
 //               out_panel, epsilon, inverse (1 / columns), both f32
 //   RMS norm    x, scale, out, and the words of layer norm
@@ -29,6 +35,7 @@
 // Slots of a worker with r rows of p panels, and what limits an atom of a row:
 //   softmax      40 + r (37 + 40 p)   maximum 1 (loads), exponentials 7 (float unit: mix, shift, two
 //                                     exp2 of 2, sum), product 2 (load and store): 10
+//   partial      45 + r (37 + 32 p)   as softmax without the product: 8
 //   causal       38 + r (56 + 40 v + 4 (p - v)) where v panels are seen, and 2 a matrix skipped
 //   layer norm   40 + r (61 + 26 p)   mean 1 (loads), squares 1.5 (float unit), result 4 (both): 6.5
 //   RMS norm     39 + r (37 + 16 p)   squares 1 (loads), result 3 (loads and stores): 4
@@ -58,6 +65,10 @@
 	.set CAUSAL, 0
 	.endif
 
+	.ifndef PARTIAL
+	.set PARTIAL, 0
+	.endif
+
 	.set ARG_X, 0
 	.if KIND == LAYER
 	.set ARG_SCALE, 1
@@ -71,21 +82,23 @@
 	.set ARG_OUT, 1
 	.endif
 	.endif
-	.set ARG_ROWS_EACH, ARG_OUT + 1
-	.set ARG_ROWS_EXTRA, ARG_OUT + 2
-	.set ARG_COLUMNS, ARG_OUT + 3
-	.set ARG_X_ROW, ARG_OUT + 4
-	.set ARG_X_PANEL, ARG_OUT + 5
-	.set ARG_OUT_ROW, ARG_OUT + 6
-	.set ARG_OUT_PANEL, ARG_OUT + 7
+	.set ARG_STATS, ARG_OUT + 1
+	.set ARG_ROWS_EACH, ARG_OUT + 1 + PARTIAL
+	.set ARG_ROWS_EXTRA, ARG_ROWS_EACH + 1
+	.set ARG_COLUMNS, ARG_ROWS_EACH + 2
+	.set ARG_X_ROW, ARG_ROWS_EACH + 3
+	.set ARG_X_PANEL, ARG_ROWS_EACH + 4
+	.set ARG_OUT_ROW, ARG_ROWS_EACH + 5
+	.set ARG_OUT_PANEL, ARG_ROWS_EACH + 6
 	.if KIND == SUM
-	.set ARG_FACTOR, ARG_OUT + 7
+	.set ARG_FACTOR, ARG_ROWS_EACH + 6
 	.endif
-	.set ARG_FIRST, ARG_OUT + 8         // softmax: scale; norms: epsilon
-	.set ARG_INVERSE, ARG_OUT + 9
-	.set ARG_FIRST_ROW, ARG_OUT + 9
-	.set ARG_PERIOD, ARG_OUT + 10
-	.set ARG_VISIBLE, ARG_OUT + 11
+	.set ARG_FIRST, ARG_ROWS_EACH + 7   // softmax: scale; norms: epsilon
+	.set ARG_INVERSE, ARG_ROWS_EACH + 8
+	.set ARG_STATS_OFFSET, ARG_ROWS_EACH + 8
+	.set ARG_FIRST_ROW, ARG_ROWS_EACH + 8
+	.set ARG_PERIOD, ARG_ROWS_EACH + 9
+	.set ARG_VISIBLE, ARG_ROWS_EACH + 10
 
 	.section .text.kernel, "ax"
 	.globl kernel_entry
@@ -99,7 +112,7 @@ kernel_entry:
 
 // Registers of a worker:
 //   m0  x, current row           m1  out, current row
-//   m2  softmax, causal: row of the matrix; layer norm: scale; RMS norm: scale
+//   m2  softmax, causal: row of the matrix; partial: stats, current row; layer norm: scale; RMS norm: scale
 //   m3  layer norm: bias; causal: panels of all columns - 1
 //   m4  atoms from the last atom of a panel of x to the first of the next; m5  the same of out
 //   m6  panels - 1               m7  masks of the last panel's four atoms
@@ -180,6 +193,13 @@ first_matrix:
 	{ ld32 $m9, $mvertex_base, $mzero, ARG_COLUMNS ; fnop }
 	{ add $m9, $m9, -1 ; fnop }
 	COLUMNS
+	.endif
+	.if PARTIAL
+	{ shl $m2, $m2, 5 ; fnop }
+	{ ld32 $m9, $mvertex_base, $mzero, ARG_STATS ; fnop }
+	{ add $m2, $m2, $m9 ; fnop }
+	{ ld32 $m9, $mvertex_base, $mzero, ARG_STATS_OFFSET ; fnop }
+	{ add $m2, $m2, $m9 ; fnop }
 	.endif
 	.if KIND == LAYER
 	{ ld32 $m2, $mvertex_base, $mzero, ARG_SCALE ; fnop }
@@ -277,6 +297,14 @@ row:
 	{ ld32 $m9, $mvertex_base, $mzero, ARG_OUT_ROW ; f32v2gina $a2:3, $azeros, 0 }
 	{ add $m1, $m1, $m9 ; f32v2add $a0:1, $a0:1, $a2:3 }
 	{ nop ; f32add $a0, $a0, $a1 }
+	.if PARTIAL
+	// The sum, and the shift from a4.
+	{ st32step $a0, $mzero, $m2+=, 1 ; fnop }
+	{ st32step $a4, $mzero, $m2+=, 1 ; fnop }
+	{ st64step $azeros, $mzero, $m2+=, 1 ; fnop }
+	{ st64step $azeros, $mzero, $m2+=, 1 ; fnop }
+	{ st64step $azeros, $mzero, $m2+=, 1 ; fnop }
+	.else
 	{ nop ; f32oox $a0, $a0 }
 	{ add $m9, $m6, 1 ; f32tof16 $a4, $a0 }
 	{ rpt $m9, 7 ; fnop }
@@ -288,6 +316,7 @@ row:
 	{ ld64 $a2:3, $m10, $mzero, 1 ; f16v4mul $a0:1, $a4:BL, $a0:1 }
 	{ st64step $a0:1, $mzero, $m10+=, 1 ; f16v4mul $a2:3, $a4:BL, $a2:3 }
 	{ st64step $a2:3, $mzero, $m10+=, $m5 ; fnop }
+	.endif
 	.if CAUSAL
 	// Panels that the row does not see; the next row.
 	{ shr $m9, $m3, 4 ; fnop }

@@ -13,7 +13,7 @@
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 
-constexpr int IPU_LAYOUT_WORDS = 15;
+constexpr int IPU_LAYOUT_WORDS = 19;
 
 extern "C" {
 MLIR_DECLARE_CAPI_DIALECT_REGISTRATION(Nn, nn);

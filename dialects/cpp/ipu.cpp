@@ -43,18 +43,22 @@ static LogicalResult report(function_ref<InFlightDiagnostic()> emitError,
 
 static std::array<uint32_t, IPU_LAYOUT_WORDS> layoutWords(ipu::LayoutAttr l) {
   return {l.getRowParts(),     l.getRowBlock(),     l.getRowStride(),     l.getRowUnit(),    l.getRowPeriod(),
+          l.getRowGroup(),     l.getRowGroupStride(),
           l.getColumnParts(),  l.getColumnBlock(),  l.getColumnStride(),  l.getColumnUnit(), l.getColumnPeriod(),
+          l.getColumnGroup(),  l.getColumnGroupStride(),
           l.getCopies(),       l.getCopyStride(),   l.getFirstTile(),
           uint32_t(l.getOrder()), uint32_t(l.getMemory())};
 }
 
 LogicalResult ipu::LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError, uint32_t rowParts,
                                       uint32_t rowBlock, uint32_t rowStride, uint32_t rowUnit,
-                                      uint32_t rowPeriod, uint32_t columnParts, uint32_t columnBlock,
-                                      uint32_t columnStride, uint32_t columnUnit, uint32_t columnPeriod, uint32_t copies,
+                                      uint32_t rowPeriod, uint32_t rowGroup, uint32_t rowGroupStride, uint32_t columnParts, uint32_t columnBlock,
+                                      uint32_t columnStride, uint32_t columnUnit, uint32_t columnPeriod,
+                                      uint32_t columnGroup, uint32_t columnGroupStride, uint32_t copies,
                                       uint32_t copyStride, uint32_t firstTile, ElementOrder order,
                                       MemoryClass memory) {
-  uint32_t words[] = {rowParts,   rowBlock,  rowStride,       rowUnit, rowPeriod, columnParts,     columnBlock, columnStride, columnUnit, columnPeriod, copies,
+  uint32_t words[] = {rowParts,   rowBlock,  rowStride,       rowUnit, rowPeriod, rowGroup, rowGroupStride,
+                      columnParts, columnBlock, columnStride, columnUnit, columnPeriod, columnGroup, columnGroupStride, copies,
                       copyStride, firstTile, uint32_t(order), uint32_t(memory)};
   return report(emitError, [&](MlirStringCallback complain, void *data) {
     return ipuRustVerifyLayout(words, nullptr, -1, complain, data);
@@ -71,8 +75,9 @@ LogicalResult ipu::LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
 extern "C" {
 MlirAttribute ipuLayoutGet(MlirContext context, const uint32_t *w) {
   return wrap(Attribute(ipu::LayoutAttr::get(unwrap(context), w[0], w[1], w[2], w[3], w[4], w[5], w[6],
-                                             w[7], w[8], w[9], w[10], w[11], w[12], ipu::ElementOrder(w[13]),
-                                             ipu::MemoryClass(w[14]))));
+                                             w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15], w[16],
+                                             ipu::ElementOrder(w[17]),
+                                             ipu::MemoryClass(w[18]))));
 }
 bool ipuLayoutRead(MlirAttribute attribute, uint32_t *words) {
   auto layout = dyn_cast_or_null<ipu::LayoutAttr>(unwrap(attribute));

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::slice;
 
 /// Words of a layout, see `layoutWords` in `cpp/ipu.cpp`.
-pub(crate) const LAYOUT_WORDS: usize = 15;
+pub(crate) const LAYOUT_WORDS: usize = 19;
 
 #[repr(C)]
 pub(crate) struct IpuOption {

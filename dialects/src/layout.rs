@@ -60,11 +60,15 @@ pub fn attribute<'c>(context: &'c Context, layout: &Layout) -> Attribute<'c> {
         rows.stride,
         written_unit(&rows, row_unit(layout.order)),
         rows.period,
+        rows.group,
+        rows.group_stride,
         columns.parts,
         columns.block,
         columns.stride,
         written_unit(&columns, PANEL),
         columns.period,
+        columns.group,
+        columns.group_stride,
         copies,
         copy_stride,
         first_tile,
@@ -82,7 +86,7 @@ pub fn read(attribute: Attribute<'_>) -> Option<Layout> {
     if !unsafe { ffi::ipuLayoutRead(attribute.to_raw(), words.as_mut_ptr()) } {
         return None;
     }
-    let order = *ORDERS.get(words[13] as usize)?;
+    let order = *ORDERS.get(words[17] as usize)?;
     let split = |i: usize, unit| Split {
         parts: words[i],
         block: words[i + 1],
@@ -93,15 +97,17 @@ pub fn read(attribute: Attribute<'_>) -> Option<Layout> {
             (given, _) => given,
         },
         period: words[i + 4],
+        group: words[i + 5],
+        group_stride: words[i + 6],
     };
     Some(Layout {
         rows: split(0, row_unit(order)),
-        columns: split(5, PANEL),
-        copies: words[10],
-        copy_stride: words[11],
-        first_tile: words[12],
+        columns: split(7, PANEL),
+        copies: words[14],
+        copy_stride: words[15],
+        first_tile: words[16],
         order,
-        memory: *MEMORIES.get(words[14] as usize)?,
+        memory: *MEMORIES.get(words[18] as usize)?,
     })
 }
 
@@ -210,11 +216,15 @@ pub(crate) fn check(words: &[u32; LAYOUT_WORDS], shape: Option<&[i64]>) -> Resul
         row_stride,
         _,
         row_period,
+        row_group,
+        row_group_stride,
         column_parts,
         column_block,
         column_stride,
         _,
         column_period,
+        column_group,
+        column_group_stride,
         copies,
         copy_stride,
         first,
@@ -231,15 +241,24 @@ pub(crate) fn check(words: &[u32; LAYOUT_WORDS], shape: Option<&[i64]>) -> Resul
             return Err(format!("layout has 0 as {what}, at least 1 is needed"));
         }
     }
-    let end = [
-        (row_parts, row_stride),
-        (column_parts, column_stride),
-        (copies, copy_stride),
-    ]
-    .iter()
-    .try_fold(first + 1, |end, (n, stride)| {
-        (n - 1).checked_mul(*stride)?.checked_add(end)
-    });
+    let reach = |parts: u64, stride, group, apart| match group {
+        0 => [(parts, stride), (1, 0)],
+        group => [(group.min(parts), stride), (parts.div_ceil(group), apart)],
+    };
+    let rows_reach = reach(row_parts, row_stride, row_group, row_group_stride);
+    let columns_reach = reach(
+        column_parts,
+        column_stride,
+        column_group,
+        column_group_stride,
+    );
+    let end = rows_reach
+        .iter()
+        .chain(&columns_reach)
+        .chain(&[(copies, copy_stride)])
+        .try_fold(first + 1, |end, (n, stride)| {
+            (n - 1).checked_mul(*stride)?.checked_add(end)
+        });
     if end.is_none_or(|end| end > u64::from(u32::MAX)) {
         return Err("layout has tile numbers beyond 32 bits".into());
     }

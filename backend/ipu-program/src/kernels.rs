@@ -100,6 +100,14 @@ pub enum Meaning {
         /// Whether relu is applied.
         relu: bool,
     },
+    /// `out = act(f16(sum of the parts of partials [+ b]))`, flat, the partial sums f16, their sum
+    /// from +0 on in that order in f32.
+    ReduceHalves {
+        /// Whether b is read.
+        addend: bool,
+        /// Whether relu is applied.
+        relu: bool,
+    },
     /// Copies blocks of 32 bytes: for each panel and row, from
     /// `src + src_offset + panel * src_panel + row * src_row` to the same in `dst`.
     CopyBlocks,
@@ -129,6 +137,13 @@ pub enum Meaning {
         /// Whether row i of the matrix sees the first `visible + i` columns only.
         causal: bool,
     },
+    /// `out = exp2(factor * x + shift)` of the columns of each row that a tile has, factor =
+    /// `scale * log2(e)`, shift = `-factor * max(x)`; row by row the f32 sum of out and the shift in
+    /// `stats`.
+    SoftmaxPartial,
+    /// `out = sum(o[p] * w[p]) / sum(l[p] * w[p])`, `w[p] = exp2(min(s) - s[p])`, over parts p of the
+    /// keys: o products of a [`Meaning::SoftmaxPartial`] with values, l and s its sums and shifts.
+    CombineSoftmax,
     /// `out = (x - mean) / sqrt(variance + epsilon) * scale + bias` of each row.
     LayerNorm {
         /// Whether all workers share each row, which is another order of additions.

@@ -16,7 +16,7 @@ pub const WEIGHT_BYTES: u32 = 32;
 /// How one axis is divided. The axis consists of periods (one where `period` is 0), each of
 /// `parts / periods` parts. A part is a whole number of units, except that the last of a period may
 /// end early; the parts of a period differ by at most one unit, the longer ones first. Part `p`
-/// lives `p * stride` tiles after the first.
+/// lives [`Split::tile`] tiles after the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Split {
     /// Number of parts in all, at least 1.
@@ -29,6 +29,10 @@ pub struct Split {
     pub unit: u32,
     /// Elements of a period, such as the rows of one matrix of a batch; 0 for the whole axis.
     pub period: u32,
+    /// Parts that follow each other by `stride`, such as those of one matrix; 0 for all.
+    pub group: u32,
+    /// Tiles from a group of parts to the next; 0 where there is one group.
+    pub group_stride: u32,
 }
 
 impl Split {
@@ -40,6 +44,8 @@ impl Split {
             stride: 0,
             unit: 1,
             period: 0,
+            group: 0,
+            group_stride: 0,
         }
     }
 
@@ -60,6 +66,40 @@ impl Split {
             stride,
             unit,
             period: 0,
+            group: 0,
+            group_stride: 0,
+        }
+    }
+
+    /// The same parts with `group` of them following each other and `group_stride` tiles from each
+    /// such group to the next.
+    #[must_use]
+    pub fn grouped(self, group: u32, group_stride: u32) -> Self {
+        let one = group >= self.parts;
+        Split {
+            group: if one { 0 } else { group },
+            group_stride: if one { 0 } else { group_stride },
+            ..self
+        }
+    }
+
+    /// Tiles from the first part to part `p`.
+    pub fn tile(&self, p: u32) -> u32 {
+        match self.group {
+            0 => p * self.stride,
+            group => p / group * self.group_stride + p % group * self.stride,
+        }
+    }
+
+    /// Tiles from the first part to the farthest one.
+    pub fn reach(&self) -> u32 {
+        let last = self.parts - 1;
+        match self.group {
+            0 => self.tile(last),
+            // The last group may be shorter.
+            group => self
+                .tile(last)
+                .max(self.tile((last / group * group).saturating_sub(1))),
         }
     }
 
@@ -191,8 +231,8 @@ impl Layout {
                     }
                     let tile = self.first_tile
                         + copy * self.copy_stride
-                        + r * self.rows.stride
-                        + c * self.columns.stride;
+                        + self.rows.tile(r)
+                        + self.columns.tile(c);
                     shards.push(Shard {
                         tile,
                         rows: rows.clone(),
@@ -231,8 +271,8 @@ impl Layout {
     pub fn tile_end(&self) -> u32 {
         self.first_tile
             + (self.copies - 1) * self.copy_stride
-            + (self.rows.parts - 1) * self.rows.stride
-            + (self.columns.parts - 1) * self.columns.stride
+            + self.rows.reach()
+            + self.columns.reach()
             + 1
     }
 }

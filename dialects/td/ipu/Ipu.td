@@ -43,15 +43,21 @@ def Ipu_LayoutAttr : AttrDef<Ipu_Dialect, "Layout",
     `rows 4 x 50 stride 2` means 4 parts of up to 50 rows, each 2 tiles after the one before; parts
     differ by at most one `unit` (by default a row, a panel of 16 columns, or 16 rows of weights).
     With a `period` the axis is a sequence of pieces of that extent, which share the parts equally.
+    With `groups of 8 stride 90` only 8 parts follow each other by the first `stride`, and each 8 are
+    90 tiles after the 8 before.
   }];
   let mnemonic = "layout";
   let parameters = (ins
     "uint32_t":$rowParts, "uint32_t":$rowBlock, "uint32_t":$rowStride,
     DefaultValuedParameter<"uint32_t", "0">:$rowUnit,
     DefaultValuedParameter<"uint32_t", "0">:$rowPeriod,
+    DefaultValuedParameter<"uint32_t", "0">:$rowGroup,
+    DefaultValuedParameter<"uint32_t", "0">:$rowGroupStride,
     "uint32_t":$columnParts, "uint32_t":$columnBlock, "uint32_t":$columnStride,
     DefaultValuedParameter<"uint32_t", "0">:$columnUnit,
     DefaultValuedParameter<"uint32_t", "0">:$columnPeriod,
+    DefaultValuedParameter<"uint32_t", "0">:$columnGroup,
+    DefaultValuedParameter<"uint32_t", "0">:$columnGroupStride,
     DefaultValuedParameter<"uint32_t", "1">:$copies,
     DefaultValuedParameter<"uint32_t", "0">:$copyStride,
     DefaultValuedParameter<"uint32_t", "0">:$firstTile,
@@ -59,8 +65,10 @@ def Ipu_LayoutAttr : AttrDef<Ipu_Dialect, "Layout",
     DefaultValuedParameter<"::ipu::MemoryClass", "::ipu::MemoryClass::Any">:$memory);
   let assemblyFormat = [{
     `<` `rows` $rowParts `x` $rowBlock `stride` $rowStride (`unit` $rowUnit^)? (`period` $rowPeriod^)?
+    (`groups` `of` $rowGroup^)? (`stride` $rowGroupStride^)?
     `,` `columns` $columnParts `x` $columnBlock `stride` $columnStride
     (`unit` $columnUnit^)? (`period` $columnPeriod^)?
+    (`groups` `of` $columnGroup^)? (`stride` $columnGroupStride^)?
     `,` `order` $order (`memory` $memory^)?
     (`copies` $copies^)? (`stride` $copyStride^)? (`from` `tile` $firstTile^)? `>`
   }];

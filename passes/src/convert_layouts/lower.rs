@@ -680,10 +680,18 @@ fn scratch_layout(like: &Layout, tiles: &BTreeSet<u32>, lines: u32) -> Option<(L
         stride,
         unit: 1,
         period: 0,
+        group: 0,
+        group_stride: 0,
+    };
+    let alike = |split: &Split, block: u32| Split {
+        block,
+        unit: 1,
+        period: 0,
+        ..*split
     };
     let mut layout = Layout {
-        rows: split(like.rows.parts, lines, like.rows.stride),
-        columns: split(like.columns.parts, PANEL, like.columns.stride),
+        rows: alike(&like.rows, lines),
+        columns: alike(&like.columns, PANEL),
         order: ElementOrder::Rows,
         memory: MemoryClass::Any,
         ..like.clone()
@@ -694,7 +702,7 @@ fn scratch_layout(like: &Layout, tiles: &BTreeSet<u32>, lines: u32) -> Option<(L
         && (0..like.copies).all(|k| {
             (0..like.rows.parts).all(|r| {
                 (0..like.columns.parts).all(|c| {
-                    let part = r * like.rows.stride + c * like.columns.stride;
+                    let part = like.rows.tile(r) + like.columns.tile(c);
                     seen.insert(like.first_tile + k * like.copy_stride + part)
                 })
             })

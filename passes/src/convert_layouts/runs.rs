@@ -196,7 +196,7 @@ fn parts(split: &Split, extent: u32, what: &str) -> Result<(Vec<Range<u32>>, Vec
         }
         next = range.end;
         ranges.push(range);
-        tiles.push(p * split.stride);
+        tiles.push(split.tile(p));
     }
     match next == extent {
         true => Ok((ranges, tiles)),

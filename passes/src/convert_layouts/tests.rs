@@ -80,6 +80,8 @@ impl Place {
             Split {
                 parts: each * periods,
                 period: if periods > 1 { period } else { 0 },
+                group: 0,
+                group_stride: 0,
                 ..Split::even(period, each, cut.unit, 1)
             }
         };

@@ -1,11 +1,13 @@
 //! Fixes a plan for every operator, in program order.
 
-use super::plans::{self, Candidate, Machine, Objective, batched, gemm, local, moves};
+use super::plans::{
+    self, Candidate, Machine, Objective, attention, batched, gemm, linear_grid, local, moves,
+};
 use super::views::{Views, is_view};
 use super::{Finalist, NoLowering, SelectError};
 use ipu_program::graph::{Activation, Graph, Op, OpKind, ValueId};
 use ipu_program::host::HostValues;
-use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
+use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Split};
 use ipu_program::plan::Family;
 use ipu_program::types::{ElementType, TensorType};
 use std::collections::BTreeMap;
@@ -26,6 +28,51 @@ pub fn linear(
     let bias = types.len() > 2;
     let elements = [x.element, result];
     gemm::linear(machine, elements, extents, &units(x), bias, activation)
+}
+
+/// The plans of a linear operator in which several tiles share the contraction and the rows.
+/// Column parts are whole units of those given, see [`column_units`].
+pub fn grid_linear(
+    machine: &Machine<'_>,
+    types: &[TensorType],
+    units: &[u32],
+    activation: Activation,
+) -> Vec<Candidate> {
+    let [x, w, ..] = types else { return Vec::new() };
+    let (left, right) = (x.matrix(), w.matrix());
+    if left.columns != right.rows || types.iter().any(|t| t.element != ElementType::F16) {
+        return Vec::new();
+    }
+    let extents = [left.rows, left.columns, right.columns];
+    linear_grid::linear(machine, extents, units, types.len() > 2, activation)
+}
+
+/// The columns of a value that may want to stay together: a panel, or those of a head where it is
+/// divided into heads that are no whole panels.
+pub fn column_units(graph: &Graph, v: ValueId) -> Vec<u32> {
+    let mut units = vec![PANEL];
+    let mut seen = vec![v];
+    let mut i = 0;
+    while let Some(&v) = seen.get(i) {
+        i += 1;
+        for op in graph.ops.iter().filter(|op| op.operands.contains(&v)) {
+            match op.kind {
+                OpKind::SplitHeads { .. } => {
+                    let width = graph.ty(op.result).matrix().columns;
+                    let columns = graph.ty(seen[0]).matrix().columns;
+                    let aligned = width.is_multiple_of(PANEL) || !columns.is_multiple_of(width);
+                    if !aligned && !units.contains(&width) {
+                        units.push(width);
+                    }
+                }
+                OpKind::Slice { .. } | OpKind::Reshape if !seen.contains(&op.result) => {
+                    seen.push(op.result);
+                }
+                _ => {}
+            }
+        }
+    }
+    units
 }
 
 /// The rows that may want to stay together: one, or those of a matrix of the batch.
@@ -192,7 +239,12 @@ impl Chooser<'_> {
         let at = op.operands.first().and_then(|v| self.layouts.get(v));
         match (&op.kind, types.as_slice()) {
             (OpKind::Linear { activation }, types) => {
-                linear(machine, types, result.element, *activation)
+                let mut plans = linear(machine, types, result.element, *activation);
+                if result.element == ElementType::F16 {
+                    let units = column_units(&self.graph, op.result);
+                    plans.extend(grid_linear(machine, types, &units, *activation));
+                }
+                plans
             }
             (OpKind::Matmul { transpose_b, .. }, [a, b]) => {
                 let ([.., m, k], [.., rows, columns]) = (a.shape.as_slice(), b.shape.as_slice())
@@ -224,7 +276,11 @@ impl Chooser<'_> {
                 };
                 let unit = self.together(op.operands[0], n);
                 let softmax = softmax_kernel(*causal, q.element);
-                batched::attention(machine, q.element, n, &shape, unit, softmax)
+                let mut plans = batched::attention(machine, q.element, n, &shape, unit, softmax);
+                if !causal && q.element == ElementType::F16 {
+                    plans.extend(attention::plans(machine, n, &shape));
+                }
+                plans
             }
             (
                 OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. },

@@ -6,6 +6,7 @@
 //! constant as such, anything else as the result of a host function.
 
 mod local;
+mod parts;
 mod products;
 
 use crate::select_operators::plans::{Words, same_places, spread};
@@ -17,7 +18,7 @@ use ipu_program::kernels::{Access, Kernels};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass};
 use ipu_program::plan::{Family, Plan};
 use ipu_program::tile::{Binding, Buffer, BufferId, Compute, Source, Step, TileProgram, View};
-use ipu_program::types::TensorType;
+use ipu_program::types::{ElementType, TensorType};
 use std::collections::BTreeMap;
 
 /// A graph that cannot be tiled: a pass before this one did not run, or the IR was edited.
@@ -121,7 +122,10 @@ fn build<'a>(graph: &'a Graph, kernels: &'a Kernels) -> Result<Builder<'a>, Tile
                 _ => return Err(unsuitable(op, p)),
             },
             (OpKind::Linear { activation }, Some(p)) if p.family == Family::Gemm => {
-                if p.grid_k > 1 {
+                let grid = p.grid_rows > 1 || p.partials == ElementType::F16;
+                if p.grid_k > 1 && grid {
+                    b.grid_linear(op, p, *activation)?;
+                } else if p.grid_k > 1 {
                     b.split_linear(op, p, *activation)?;
                 } else {
                     b.linear(op, p, *activation)?;
@@ -131,7 +135,11 @@ fn build<'a>(graph: &'a Graph, kernels: &'a Kernels) -> Result<Builder<'a>, Tile
                 b.product(op, p, *transpose_b)?;
             }
             (OpKind::Attention { scale, causal, .. }, Some(p)) if p.family == Family::Attention => {
-                b.attention(op, p, scale.get(), *causal)?;
+                if p.grid_k > 1 && !causal {
+                    b.grid_attention(op, p, scale.get())?;
+                } else {
+                    b.attention(op, p, scale.get(), *causal)?;
+                }
             }
             (
                 OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. },

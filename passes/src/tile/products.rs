@@ -259,7 +259,7 @@ impl Builder<'_> {
 
     /// The scratch of a product of `rows` rows on the tiles of a layout: one pass of 8 f32
     /// columns, two rows to a line of 16; `None` when the kernel needs none.
-    fn accumulators(
+    pub(super) fn accumulators(
         &mut self,
         op: &Op,
         kernel: &str,
@@ -284,7 +284,7 @@ impl Builder<'_> {
     }
 
     /// A readable name for a linear step: its weight's key without the last component.
-    fn weight_name(&mut self, op: &Op) -> String {
+    pub(super) fn weight_name(&mut self, op: &Op) -> String {
         let key = self.value_name(op.operands[1]);
         key.strip_suffix(".weight")
             .filter(|s| !s.is_empty())

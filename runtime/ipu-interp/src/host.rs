@@ -374,8 +374,8 @@ mod tests {
         ) {
             let ty = TensorType::new([rows, columns], element);
             let layout = Layout {
-                rows: Split { parts: rp, block: rows.div_ceil(rp), stride: cp , unit: 1, period: 0,},
-                columns: Split { parts: cp, block: columns.div_ceil(cp), stride: 1 , unit: 1, period: 0,},
+                rows: Split { parts: rp, block: rows.div_ceil(rp), stride: cp , unit: 1, period: 0, group: 0, group_stride: 0 },
+                columns: Split { parts: cp, block: columns.div_ceil(cp), stride: 1 , unit: 1, period: 0, group: 0, group_stride: 0 },
                 copies, copy_stride: rp * cp, first_tile: first, order, memory: MemoryClass::Any,
             };
             let values = (0..rows * columns)
@@ -448,6 +448,8 @@ mod tests {
                 stride: 0,
                 unit: 1,
                 period: 0,
+                group: 0,
+                group_stride: 0,
             },
             columns: Split::whole(4),
             copies: 1,

@@ -13,6 +13,7 @@ use ipu_program::types::ElementType;
 use ipu_target::Target;
 
 mod arith;
+mod parts;
 mod rowwise;
 mod single;
 
@@ -66,6 +67,7 @@ impl Call<'_> {
             Meaning::ReducePartialsF32 { addends, relu } => {
                 self.reduce_partials(memory, addends, relu, ElementType::F32)
             }
+            Meaning::ReduceHalves { addend, relu } => self.reduce_halves(memory, addend, relu),
             Meaning::CopyBlocks => self.copy_blocks(memory),
             Meaning::Move(kind) => self.movement(memory, kind),
             Meaning::Binary(kind) => self.flat_half2(memory, arith::binary(kind)),
@@ -77,6 +79,8 @@ impl Call<'_> {
             Meaning::Cast { to } => self.cast(memory, to),
             Meaning::RowBinary(kind) => self.row_binary(memory, arith::binary(kind)),
             Meaning::Softmax { causal } => self.softmax(memory, causal),
+            Meaning::SoftmaxPartial => self.softmax_partial(memory),
+            Meaning::CombineSoftmax => self.combine_softmax(memory),
             Meaning::LayerNorm { split } => self.layer_norm(memory, split),
             Meaning::RmsNorm { split } => self.rms_norm(memory, split),
             Meaning::ReduceRow(reduction) => self.reduce_row(memory, reduction),

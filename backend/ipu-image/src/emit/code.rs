@@ -28,6 +28,10 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../../../device/copy_runs.S"),
     ),
     (
+        "combine_softmax.S",
+        include_str!("../../../../device/combine_softmax.S"),
+    ),
+    (
         "elementwise.S",
         include_str!("../../../../device/elementwise.S"),
     ),
@@ -45,6 +49,10 @@ const SOURCES: &[(&str, &str)] = &[
     (
         "reduce_column.S",
         include_str!("../../../../device/reduce_column.S"),
+    ),
+    (
+        "reduce_halves.S",
+        include_str!("../../../../device/reduce_halves.S"),
     ),
     (
         "reduce_partials.S",

@@ -232,6 +232,8 @@ impl Spread {
             stride: 1,
             unit: 1,
             period: if self.matrices > 1 { rows } else { 0 },
+            group: 0,
+            group_stride: 0,
         }
     }
 
@@ -247,6 +249,8 @@ impl Spread {
             stride: self.row_parts,
             unit: 1,
             period: rows,
+            group: 0,
+            group_stride: 0,
         }
     }
 

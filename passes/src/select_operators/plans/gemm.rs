@@ -89,6 +89,8 @@ impl Reduction {
             stride: u32::from(parts > 1),
             unit: 1,
             period: if parts > 1 { m } else { 0 },
+            group: 0,
+            group_stride: 0,
         };
         let columns = if columns.parts == 1 {
             Split::whole(padded)

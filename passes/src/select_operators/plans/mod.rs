@@ -1,15 +1,19 @@
 //! Plans: the implementations of each operator, enumerated and costed by the kernel laws.
 //!
 //! [`gemm`] multiplies by weights, [`batched`] multiplies what the program computes (attention is
-//! two such products around a softmax), [`local`] works on the elements or rows that a tile holds,
+//! two such products around a softmax), [`linear_grid`] and [`attention`] do the same where several
+//! tiles share the contraction ([`parts`]), [`local`] works on the elements or rows that a tile holds,
 //! [`moves`] prices what brings an operand from where it is to where a plan wants it. The word
 //! arguments of a kernel call are made here, for the largest shard when costing and for each shard
 //! when tiling.
 
+pub mod attention;
 pub mod batched;
 pub mod gemm;
+pub mod linear_grid;
 pub mod local;
 pub mod moves;
+pub mod parts;
 
 use ipu_program::kernels::{Kernels, share};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
@@ -107,6 +111,12 @@ impl Words {
     pub fn atoms(atoms: u32) -> Self {
         let [each, extra] = share(atoms);
         Words::new([("atoms_each", each), ("atoms_extra", extra)])
+    }
+
+    /// Pairs of such atoms divided among the workers.
+    pub fn pairs(pairs: u32) -> Self {
+        let [each, extra] = share(pairs);
+        Words::new([("pairs_each", each), ("pairs_extra", extra)])
     }
 
     /// The strides of a shard: `<prefix>_row` and `<prefix>_panel`.
@@ -241,6 +251,30 @@ impl Candidate {
             bytes,
         }
     }
+}
+
+/// The `most` candidates with the fewest cycles among those that a tile can hold, and those with the
+/// fewest bytes of all. What operands cost is not known here: each is taken to arrive once.
+fn best(machine: &Machine<'_>, candidates: Vec<Candidate>, most: usize) -> Vec<Candidate> {
+    let memory = u64::from(machine.target.memory_end - machine.target.memory_base);
+    let mut keyed: Vec<(u64, Candidate)> = candidates
+        .into_iter()
+        .map(|c| {
+            let moved =
+                c.plan.operands.iter().filter(|l| {
+                    !matches!(l.order, ElementOrder::Weights8 | ElementOrder::Weights16)
+                });
+            let words = bytes(&moved.map(|l| (l, ElementType::F16)).collect::<Vec<_>>()) / 4;
+            (c.plan.compute_cycles + c.plan.exchange_cycles + words, c)
+        })
+        .collect();
+    let smallest = keyed.iter().min_by_key(|(key, c)| (c.bytes, *key)).cloned();
+    keyed.retain(|(_, c)| c.bytes <= memory);
+    keyed.sort_by_key(|(key, _)| *key);
+    keyed.truncate(most.saturating_sub(1));
+    let mut out: Vec<Candidate> = keyed.into_iter().map(|(_, c)| c).collect();
+    out.extend(smallest.map(|(_, c)| c).filter(|c| !out.contains(c)));
+    out
 }
 
 /// Every distinct block size that dividing `extent` into 1 to `parts` parts gives, descending

@@ -7,7 +7,7 @@ use ipu_program::types::{Matrix, TensorType};
 use std::collections::BTreeMap;
 
 /// Estimated cycles of copying blocks of 16 columns on a tile.
-fn local_copy(machine: &Machine<'_>, rows: u32, columns: u32) -> u64 {
+pub(super) fn local_copy(machine: &Machine<'_>, rows: u32, columns: u32) -> u64 {
     let words = Words::rows(rows).with([
         ("panels", columns.div_ceil(PANEL)),
         ("src_offset", 0),

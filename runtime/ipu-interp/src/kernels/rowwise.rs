@@ -10,14 +10,14 @@ use ipu_program::layout::PANEL;
 use ipu_program::types::ElementType;
 
 /// Elements of an f16 atom.
-const LANES: usize = 4;
+pub(super) const LANES: usize = 4;
 
 /// `log2(e)` in f32, which turns `exp` into `exp2`.
-const LOG2_E: f32 = std::f32::consts::LOG2_E;
+pub(super) const LOG2_E: f32 = std::f32::consts::LOG2_E;
 
 /// Adds the even lanes and the odd lanes, then both: what `f32v2gina` and additions of its
 /// results give. Four lanes or eight.
-fn lateral(lanes: &[f32]) -> f32 {
+pub(super) fn lateral(lanes: &[f32]) -> f32 {
     let pair = |i: usize| [lanes[i] + lanes[i + 2], lanes[i + 1] + lanes[i + 3]];
     let [even, odd] = match lanes.len() {
         LANES => pair(0),
@@ -30,7 +30,10 @@ fn lateral(lanes: &[f32]) -> f32 {
 }
 
 /// Sums over lanes, element i in lane i modulo N.
-fn lanes<const N: usize>(values: impl Iterator<Item = f32>, f: fn(f32, f32) -> f32) -> [f32; N] {
+pub(super) fn lanes<const N: usize>(
+    values: impl Iterator<Item = f32>,
+    f: fn(f32, f32) -> f32,
+) -> [f32; N] {
     let mut sums = [0.0; N];
     for (i, v) in values.enumerate() {
         sums[i % N] = f(v, sums[i % N]);
@@ -62,7 +65,7 @@ fn joined(parts: [f32; WORKERS as usize], start: f32, f: fn(f32, f32) -> f32) ->
 }
 
 /// `f16v4acc`.
-fn add(x: f32, sum: f32) -> f32 {
+pub(super) fn add(x: f32, sum: f32) -> f32 {
     sum + accumulated(x)
 }
 
@@ -316,7 +319,7 @@ impl Call<'_> {
     }
 
     /// Rows of the call. Each has a place in `out`: this bounds the work before it starts.
-    fn rows(&self, memory: &Memory<'_>, panels: u64) -> Result<u64, TileError> {
+    pub(super) fn rows(&self, memory: &Memory<'_>, panels: u64) -> Result<u64, TileError> {
         let rows = match self.kernel.word("rows") {
             Some(_) => self.word("rows")?,
             None => self.total("rows")?,
@@ -342,7 +345,7 @@ impl Call<'_> {
     }
 
     /// A row of f16 panels.
-    fn row(
+    pub(super) fn row(
         &self,
         memory: &Memory<'_>,
         name: &str,
@@ -359,7 +362,11 @@ impl Call<'_> {
     }
 
     /// Writes rows of f16 panels to `out`.
-    fn write_rows(&self, memory: &mut Memory<'_>, rows: Vec<Vec<f32>>) -> Result<(), TileError> {
+    pub(super) fn write_rows(
+        &self,
+        memory: &mut Memory<'_>,
+        rows: Vec<Vec<f32>>,
+    ) -> Result<(), TileError> {
         let (stride, panel_stride) = (self.word("out_row")?, self.word("out_panel")?);
         for (row, values) in (0..).zip(rows) {
             for (panel, values) in (0..).zip(values.chunks(PANEL as usize)) {

@@ -16,6 +16,8 @@ fn by_rows(rows: u32, columns: u32, parts: u32, order: ElementOrder) -> Layout {
             stride: 1,
             unit: 1,
             period: 0,
+            group: 0,
+            group_stride: 0,
         },
         columns: Split::whole(columns),
         copies: 1,

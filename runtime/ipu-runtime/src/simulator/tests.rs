@@ -21,6 +21,8 @@ fn package() -> Package {
             stride: 1,
             unit: 1,
             period: 0,
+            group: 0,
+            group_stride: 0,
         },
         columns: Split::whole(3),
         copies: 1,

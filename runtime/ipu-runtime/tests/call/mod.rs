@@ -32,7 +32,7 @@ pub struct Call<'a> {
     pub words: Vec<u32>,
 }
 
-/// What a call leaves in its output by the meaning and on the simulator, with the cycles there
+/// What a call leaves in its outputs, one after the other, by the meaning and on the simulator, with the cycles there
 /// from the call to the instruction after it and those that the law says.
 pub struct Outcome {
     pub meaning: Vec<f32>,
@@ -119,7 +119,11 @@ fn program(call: &Call) -> TileProgram {
                 name: argument.name.clone(),
                 ty,
             },
-            Access::Write => Source::Output(0),
+            Access::Write => {
+                let outputs = p.bindings.iter();
+                let outputs = outputs.filter(|b| matches!(b.source, Source::Output(_)));
+                Source::Output(outputs.count() as u32)
+            }
             Access::Scratch => continue,
         };
         assert_eq!(argument.access == Access::Read, values.is_some());
@@ -172,7 +176,7 @@ fn simulate(call: &Call, program: &TileProgram, parameters: &Parameters) -> (Vec
     let last = INTERLEAVED[INTERLEAVED.len() - 1] + INTERLEAVED_BYTES;
     chip.write(0, STANDARD[0], &vec![0xff; (last - STANDARD[0]) as usize])
         .unwrap();
-    let mut out = None;
+    let mut outputs = Vec::new();
     for binding in &program.bindings {
         let buffer = program.buffer(binding.buffer);
         match &binding.source {
@@ -182,7 +186,7 @@ fn simulate(call: &Call, program: &TileProgram, parameters: &Parameters) -> (Vec
                         .unwrap();
                 }
             }
-            _ => out = Some(buffer),
+            _ => outputs.push(buffer),
         }
     }
     chip.start(0, image.symbols["main"]).unwrap();
@@ -190,16 +194,17 @@ fn simulate(call: &Call, program: &TileProgram, parameters: &Parameters) -> (Vec
     let Stop::Halted { cycle } = stop else {
         panic!("{stop:?}")
     };
-    let out = out.unwrap();
-    let result = unpack(&out.ty, &out.layout, |tile, storage| {
-        Ok::<_, HostError>(
-            chip.read(tile, out.address.unwrap(), storage.bytes() as usize)
-                .unwrap(),
-        )
-    })
-    .unwrap();
+    let values = outputs.into_iter().flat_map(|out| {
+        let result = unpack(&out.ty, &out.layout, |tile, storage| {
+            Ok::<_, HostError>(
+                chip.read(tile, out.address.unwrap(), storage.bytes() as usize)
+                    .unwrap(),
+            )
+        });
+        result.unwrap().values().to_vec()
+    });
     // The call follows one instruction.
-    (result.values().to_vec(), cycle - 1)
+    (values.collect(), cycle - 1)
 }
 
 /// Executes a call both ways.
@@ -215,7 +220,8 @@ pub fn run(call: &Call) -> Outcome {
     }
     let mut interpreter = Interpreter::new(&program, kernels, Fill::Poison);
     interpreter.initialize(&parameters).unwrap();
-    let meaning = interpreter.run(&[]).unwrap().remove(0).values().to_vec();
+    let outputs = interpreter.run(&[]).unwrap();
+    let meaning = outputs.iter().flat_map(|o| o.values().to_vec()).collect();
     let (simulated, cycles) = simulate(call, &program, &parameters);
     Outcome {
         meaning,

@@ -124,7 +124,7 @@ fn bits(arrays: &[HostArray]) -> Vec<(Vec<u32>, Vec<u32>)> {
 }
 
 /// The first difference in bits of two lists of results.
-fn same(what: &str, expected: &[HostArray], found: &[HostArray]) -> Checked<()> {
+pub fn same(what: &str, expected: &[HostArray], found: &[HostArray]) -> Checked<()> {
     let (e, f) = (bits(expected), bits(found));
     if e == f {
         return Ok(());
@@ -144,7 +144,7 @@ fn same(what: &str, expected: &[HostArray], found: &[HostArray]) -> Checked<()> 
     Err(format!("{what}: shapes or numbers of results differ"))
 }
 
-fn interpret(model: &Model, program: &TileProgram, fill: Fill) -> Checked<Vec<HostArray>> {
+pub fn interpret(model: &Model, program: &TileProgram, fill: Fill) -> Checked<Vec<HostArray>> {
     let mut interpreter = Interpreter::new(program, Kernels::builtin(), fill);
     interpreter
         .initialize(&model.weights)
@@ -153,7 +153,7 @@ fn interpret(model: &Model, program: &TileProgram, fill: Fill) -> Checked<Vec<Ho
 }
 
 /// Runs the package: first, second and first inputs again.
-fn simulate(model: &Model, package: &Package) -> Checked<(Vec<HostArray>, RunReport, u64)> {
+pub fn simulate(model: &Model, package: &Package) -> Checked<(Vec<HostArray>, RunReport, u64)> {
     let mut device = SimulatorDevice::new(Target::ipu21(), MAX_CYCLES);
     let program = Program {
         package: Some(package),
@@ -185,7 +185,7 @@ fn simulate(model: &Model, package: &Package) -> Checked<(Vec<HostArray>, RunRep
 
 /// Relative L2 error, and whether it is within the limit. `noise` is the norm of what rounding
 /// changes.
-fn relative_l2(
+pub fn relative_l2(
     expected: &HostArray,
     found: &HostArray,
     [limit, floor]: [f64; 2],

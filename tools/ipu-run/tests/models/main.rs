@@ -7,6 +7,7 @@
 #![allow(clippy::panic)] // helpers outside of test functions
 
 mod generate;
+mod grids;
 mod levels;
 mod noise;
 mod operators;

@@ -1,0 +1,174 @@
+//! Plans in which several tiles share a contraction, whether selection would choose them or not:
+//! the operator in f32, its tile program and the simulator.
+
+use crate::generate::{Model, Random, array};
+use crate::levels::{interpret, relative_l2, same, simulate};
+use ipu_image::emit::emit;
+use ipu_interp::graph;
+use ipu_interp::tile::Fill;
+use ipu_passes::convert_layouts::convert_layouts;
+use ipu_passes::phase_exchanges::phase_exchanges;
+use ipu_passes::place_storage::place_storage;
+use ipu_passes::registry::Options;
+use ipu_passes::select_operators::plans::batched::Attention;
+use ipu_passes::select_operators::plans::{Candidate, Machine, Partials, attention, linear_grid};
+use ipu_passes::tile::tile;
+use ipu_program::graph::{Activation, Graph, OpKind, Scalar};
+use ipu_program::kernels::Kernels;
+use ipu_program::types::{ElementType, TensorType};
+use ipu_runtime::Parameters;
+use ipu_target::Target;
+
+/// Relative L2 error of one operator: operands, sums and results are rounded to f16.
+const LIMIT: f64 = 3e-3;
+
+fn machine(tiles: u32, partials: Partials) -> Machine<'static> {
+    Machine {
+        target: Target::ipu21(),
+        kernels: Kernels::builtin(),
+        tiles,
+        partials,
+    }
+}
+
+fn f16(shape: impl Into<Vec<u32>>) -> TensorType {
+    TensorType::new(shape, ElementType::F16)
+}
+
+/// Carries out the last operator of a graph by a plan, at every level.
+fn check(mut graph: Graph, plan: &Candidate, weights: &Parameters, random: &mut Random) {
+    let what = format!("{graph:?}\n{:?}", plan.plan);
+    let op = graph.ops.last_mut().unwrap();
+    op.plan = Some(plan.plan.clone());
+    let result = op.result;
+    graph.values[result.0 as usize].layout = Some(plan.result.clone());
+    graph.outputs.push(result);
+    let inputs = [(); 2].map(|()| {
+        let shapes = graph.inputs.iter().map(|&v| graph.ty(v).shape.clone());
+        // As the model has them: rounded to f16.
+        shapes
+            .map(|shape| array(random, &shape, |v| (v * 256.0).round() / 256.0))
+            .collect::<Vec<_>>()
+    });
+    let model = Model {
+        text: String::new(),
+        options: Options::default(),
+        weights: weights.clone(),
+        inputs,
+        single: false,
+    };
+    let (target, kernels) = (Target::ipu21(), Kernels::builtin());
+    let mut program = tile(&graph, kernels).unwrap_or_else(|e| panic!("{e}\n{what}"));
+    let tiled = interpret(&model, &program, Fill::Poison).unwrap();
+    convert_layouts(&mut program, kernels).unwrap_or_else(|e| panic!("{e}\n{what}"));
+    phase_exchanges(&mut program, target, kernels, true).unwrap();
+    place_storage(&mut program, target, kernels).unwrap_or_else(|e| panic!("{e}\n{what}"));
+    let placed = interpret(&model, &program, Fill::Poison).unwrap();
+    same("placed against tiled", &tiled, &placed).unwrap_or_else(|e| panic!("{e}\n{what}"));
+    let package = emit(&program, target, kernels, 0).unwrap();
+    let (found, report, _) = simulate(&model, &package).unwrap();
+    same("simulator against tile interpreter", &tiled, &found)
+        .unwrap_or_else(|e| panic!("{e}\n{what}"));
+    let expected = graph::run(&graph, &model.inputs[0], weights).unwrap();
+    let (error, within) = relative_l2(&expected[0], &found[0], [LIMIT, 2e-3], 0.0);
+    assert!(within, "relative L2 error {error:e}\n{what}");
+    let simulated = report.simulated.map_or(0, |s| s.total_cycles);
+    let scheduled = report.scheduled_cycles.unwrap_or(0);
+    assert!(
+        simulated.abs_diff(scheduled) <= 60 + simulated * 3 / 100,
+        "scheduled {scheduled}, simulated {simulated}\n{what}"
+    );
+}
+
+/// A few of the plans: the best, the last, and some between.
+fn some(plans: &[Candidate], random: &mut Random) -> Vec<Candidate> {
+    let mut chosen = vec![plans[0].clone(), plans[plans.len() - 1].clone()];
+    chosen.push(random.pick(plans));
+    chosen
+}
+
+#[test]
+fn linear_operators_on_grids_agree_at_every_level() {
+    let mut random = Random::new(7);
+    for [tiles, m, k, n, unit] in [
+        [8, 9, 40, 32, 16],
+        [8, 13, 64, 72, 24],
+        [17, 29, 100, 50, 16],
+        [64, 91, 200, 144, 72],
+    ] {
+        for partials in [Partials::F32, Partials::F16] {
+            let (bias, relu) = (random.chance(50), random.chance(50));
+            let activation = if relu {
+                Activation::Relu
+            } else {
+                Activation::None
+            };
+            let machine = machine(tiles, partials);
+            let plans = linear_grid::linear(&machine, [m, k, n], &[unit], bias, activation);
+            assert!(!plans.is_empty(), "{tiles} tiles, {m} x {k} x {n}");
+            for plan in some(&plans, &mut random) {
+                let mut g = Graph {
+                    name: "main".into(),
+                    ..Graph::default()
+                };
+                let mut weights = Parameters::new();
+                let x = g.add_value(f16([m, k]));
+                g.inputs.push(x);
+                let mut operands = vec![x];
+                for (name, shape, scale) in [
+                    ("w", vec![k, n], 1.7 / (k as f32).sqrt()),
+                    ("b", vec![n], 1.0),
+                ] {
+                    if name == "w" || bias {
+                        weights.insert(name.into(), array(&mut random, &shape, |v| v * scale));
+                        let kind = OpKind::Parameter { name: name.into() };
+                        operands.push(g.add_op(kind, vec![], f16(shape), String::new()));
+                    }
+                }
+                let kind = OpKind::Linear { activation };
+                g.add_op(kind, operands, f16([m, n]), "here".into());
+                check(g, &plan, &weights, &mut random);
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_on_grids_agrees_at_every_level() {
+    let mut random = Random::new(11);
+    for [tiles, heads, queries, keys, depth, width] in [
+        [8, 1, 10, 20, 16, 16],
+        [8, 2, 5, 7, 24, 8],
+        [17, 2, 29, 37, 72, 72],
+        [64, 3, 65, 50, 40, 33],
+    ] {
+        for partials in [Partials::F32, Partials::F16] {
+            let shape = Attention {
+                queries,
+                keys,
+                depth,
+                width,
+            };
+            let plans = attention::plans(&machine(tiles, partials), heads, &shape);
+            assert!(!plans.is_empty(), "{tiles} tiles, {heads} heads, {shape:?}");
+            for plan in some(&plans, &mut random) {
+                let mut g = Graph {
+                    name: "main".into(),
+                    ..Graph::default()
+                };
+                for shape in [[queries, depth], [keys, depth], [keys, width]] {
+                    let input = g.add_value(f16([heads, shape[0], shape[1]]));
+                    g.inputs.push(input);
+                }
+                let kind = OpKind::Attention {
+                    heads: 1,
+                    scale: Scalar::new(2.0 / (depth as f32).sqrt()),
+                    causal: false,
+                };
+                let operands = g.inputs.clone();
+                g.add_op(kind, operands, f16([heads, queries, width]), "here".into());
+                check(g, &plan, &Parameters::new(), &mut random);
+            }
+        }
+    }
+}
