@@ -97,7 +97,9 @@ impl Split {
         match self.group {
             0 => self.tile(last),
             // The last group may be shorter.
-            group => self.tile(last).max(self.tile((last / group * group).saturating_sub(1))),
+            group => self
+                .tile(last)
+                .max(self.tile((last / group * group).saturating_sub(1))),
         }
     }
 

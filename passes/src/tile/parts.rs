@@ -74,11 +74,7 @@ impl Builder<'_> {
             .into_iter()
             .map(|s| (s.tile, parts.words(s.columns.len() as u32)))
             .collect();
-        let named = [
-            ("partials", Some(staging)),
-            ("b", b),
-            ("out", Some(out)),
-        ];
+        let named = [("partials", Some(staging)), ("b", b), ("out", Some(out))];
         let kernel = linear_grid::reduce_kernel(plan.partials, b.is_some(), activation);
         self.compute(op, &format!("{name}.reduce"), &kernel, &named, tiles)
     }
@@ -100,7 +96,16 @@ impl Builder<'_> {
 
     /// Attention with one head a matrix, whose keys several tiles share: scores, the softmax of a
     /// part, transposed values, their product, and the parts put together.
-    pub fn grid_attention(&mut self, op: &Op, plan: &Plan, scale: f32) -> Result<(), TileError> {
+    pub fn grid_attention(
+        &mut self,
+        op: &Op,
+        plan: &Plan,
+        scale: f32,
+        causal: bool,
+    ) -> Result<(), TileError> {
+        if causal {
+            return Err(error(op, "causal attention has no plan with parts of keys"));
+        }
         let result = self.result_layout(op)?;
         let [lq, lk, lv] = self.operand_layouts(op, plan)? else {
             return Err(error(op, "the plan has another number of operands"));
@@ -149,7 +154,10 @@ impl Builder<'_> {
                 .map(|s| (s.tile, words(shape(s).map(|n| n as u32))))
                 .collect()
         };
-        let kernels = [kernel(plan.partials, depth), kernel(plan.partials, lk.rows.block)];
+        let kernels = [
+            kernel(plan.partials, depth),
+            kernel(plan.partials, lk.rows.block),
+        ];
         let mut acc = None;
         for kernel in &kernels {
             let rows = lq.rows.block;
@@ -170,10 +178,22 @@ impl Builder<'_> {
             ("stats", Some(partial)),
         ];
         let tiles = calls(&|shape| s.softmax_words(shape, scale));
-        self.compute(op, &format!("{name}.softmax"), SOFTMAX_KERNEL, &named, tiles)?;
+        self.compute(
+            op,
+            &format!("{name}.softmax"),
+            SOFTMAX_KERNEL,
+            &named,
+            tiles,
+        )?;
         let named = [("src", Some(v)), ("dst", Some(turned))];
         let tiles = calls(&|[_, keys]| s.turn_words(keys, width, lv));
-        self.compute(op, &format!("{name}.transpose"), TRANSPOSE_KERNEL, &named, tiles)?;
+        self.compute(
+            op,
+            &format!("{name}.transpose"),
+            TRANSPOSE_KERNEL,
+            &named,
+            tiles,
+        )?;
         let named = [
             ("a", Some(shares)),
             ("weights", Some(turned)),
@@ -202,7 +222,13 @@ impl Builder<'_> {
             ("weights", Some(weights)),
             ("out", Some(out)),
         ];
-        self.compute(op, &format!("{name}.combine"), COMBINE_KERNEL, &named, tiles)
+        self.compute(
+            op,
+            &format!("{name}.combine"),
+            COMBINE_KERNEL,
+            &named,
+            tiles,
+        )
     }
 
     /// The scratch of the combination on the tiles of a result.

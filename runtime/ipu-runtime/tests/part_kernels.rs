@@ -25,7 +25,10 @@ fn reduce(addend: bool, relu: bool, pairs: u32, parts: u32, gap: u32, seed: u32)
         buffers.push((F16, elements, Some(b.clone())));
     }
     buffers.push((F16, elements, None));
-    let (add, act) = (["", "_add"][usize::from(addend)], ["", "_relu"][usize::from(relu)]);
+    let (add, act) = (
+        ["", "_add"][usize::from(addend)],
+        ["", "_relu"][usize::from(relu)],
+    );
     let mut words = share(pairs).to_vec();
     words.extend([parts, part_stride]);
     let outcome = run(&Call {
@@ -35,10 +38,7 @@ fn reduce(addend: bool, relu: bool, pairs: u32, parts: u32, gap: u32, seed: u32)
     });
     for (i, &got) in outcome.meaning.iter().enumerate() {
         let terms = (0..parts).map(|p| partials[(p * part_stride / 2) as usize + i]);
-        let terms: Vec<f64> = terms
-            .chain(addend.then(|| b[i]))
-            .map(f64::from)
-            .collect();
+        let terms: Vec<f64> = terms.chain(addend.then(|| b[i])).map(f64::from).collect();
         let sum: f64 = terms.iter().sum();
         let size: f64 = terms.iter().map(|t| t.abs()).sum();
         let exact = if relu { sum.max(0.0) } else { sum };
@@ -96,15 +96,24 @@ fn softmax(rows: u32, columns: u32, scale: f32, seed: u32) -> Outcome {
             let distance = largest - score(c);
             let exact = (-distance).exp();
             let bound = exact * (distance.max(2.0) + 2.0) * 2f64.powi(-11) + 2f64.powi(-24);
-            assert!((got - exact).abs() <= bound, "row {row} column {c}: {got} {exact}");
+            assert!(
+                (got - exact).abs() <= bound,
+                "row {row} column {c}: {got} {exact}"
+            );
         }
         let kept = &stats[(offset / 4 + row * 8) as usize..][..8];
-        assert!((f64::from(kept[0]) - sum).abs() <= sum * 1e-5, "row {row}: {kept:?} {sum}");
+        assert!(
+            (f64::from(kept[0]) - sum).abs() <= sum * 1e-5,
+            "row {row}: {kept:?} {sum}"
+        );
         let shift = -largest * std::f64::consts::LOG2_E;
         let error = (f64::from(kept[1]) - shift).abs();
         // The second part of the factor is a multiple of 2^-24.
         let rounded = largest.abs() / f64::from(scale) * 2f64.powi(-23);
-        assert!(error <= shift.abs() * 1e-6 + rounded + 1e-6, "row {row}: {kept:?} {shift}");
+        assert!(
+            error <= shift.abs() * 1e-6 + rounded + 1e-6,
+            "row {row}: {kept:?} {shift}"
+        );
         assert_eq!(kept[2..], [0.0; 6]);
     }
     outcome
@@ -160,7 +169,10 @@ fn combine(rows: u32, panels: u32, parts: u32, gap: u32, seed: u32) -> Outcome {
             // Weights and products are rounded to f16, weights perhaps as subnormals.
             let subnormal = 2f64.powi(-25) * (f64::from(parts) * 260.0 + 1.0);
             let bound = size * 3.0 * 2f64.powi(-11) + subnormal;
-            assert!((got - exact).abs() <= bound, "row {row} column {column}: {got} {exact}");
+            assert!(
+                (got - exact).abs() <= bound,
+                "row {row} column {column}: {got} {exact}"
+            );
         }
     }
     outcome

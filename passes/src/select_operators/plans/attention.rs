@@ -6,7 +6,9 @@
 //! The `kp` tiles of a query part then share the rest: each gets all parts of its share of the rows
 //! and puts them together, weighted by what the largest scores say.
 
-use super::batched::{Attention, Product, TRANSPOSE_KERNEL, kernel, result_memory, transpose_words};
+use super::batched::{
+    Attention, Product, TRANSPOSE_KERNEL, kernel, result_memory, transpose_words,
+};
 use super::local::row_words;
 use super::parts::Parts;
 use super::{Candidate, Machine, Words, best, blocks, bytes, copied, grid, partials};
@@ -135,7 +137,10 @@ impl Spread {
             ("panels", self.parts.width / PANEL - 1),
             ("parts", self.parts.parts),
             ("part_stride", self.parts.stride()),
-            ("partial_panel", self.parts.staging.storage(f16).panel_stride()),
+            (
+                "partial_panel",
+                self.parts.staging.storage(f16).panel_stride(),
+            ),
             ("out_panel", result.storage(f16).panel_stride()),
         ])
     }
@@ -216,10 +221,7 @@ fn plan(
             TRANSPOSE_KERNEL.to_owned(),
             s.turn_words(shape[1], a.width, &v),
         ),
-        (
-            kernel(partials, shape[1]),
-            s.value_words(shape, a.width),
-        ),
+        (kernel(partials, shape[1]), s.value_words(shape, a.width)),
         (
             COMBINE_KERNEL.to_owned(),
             s.combine_words(result.rows.block, &result),

@@ -258,9 +258,10 @@ fn best(machine: &Machine<'_>, candidates: Vec<Candidate>, most: usize) -> Vec<C
     let mut keyed: Vec<(u64, Candidate)> = candidates
         .into_iter()
         .map(|c| {
-            let moved = c.plan.operands.iter().filter(|l| {
-                !matches!(l.order, ElementOrder::Weights8 | ElementOrder::Weights16)
-            });
+            let moved =
+                c.plan.operands.iter().filter(|l| {
+                    !matches!(l.order, ElementOrder::Weights8 | ElementOrder::Weights16)
+                });
             let words = bytes(&moved.map(|l| (l, ElementType::F16)).collect::<Vec<_>>()) / 4;
             (c.plan.compute_cycles + c.plan.exchange_cycles + words, c)
         })

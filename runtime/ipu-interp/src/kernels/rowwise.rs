@@ -30,7 +30,10 @@ pub(super) fn lateral(lanes: &[f32]) -> f32 {
 }
 
 /// Sums over lanes, element i in lane i modulo N.
-pub(super) fn lanes<const N: usize>(values: impl Iterator<Item = f32>, f: fn(f32, f32) -> f32) -> [f32; N] {
+pub(super) fn lanes<const N: usize>(
+    values: impl Iterator<Item = f32>,
+    f: fn(f32, f32) -> f32,
+) -> [f32; N] {
     let mut sums = [0.0; N];
     for (i, v) in values.enumerate() {
         sums[i % N] = f(v, sums[i % N]);
@@ -359,7 +362,11 @@ impl Call<'_> {
     }
 
     /// Writes rows of f16 panels to `out`.
-    pub(super) fn write_rows(&self, memory: &mut Memory<'_>, rows: Vec<Vec<f32>>) -> Result<(), TileError> {
+    pub(super) fn write_rows(
+        &self,
+        memory: &mut Memory<'_>,
+        rows: Vec<Vec<f32>>,
+    ) -> Result<(), TileError> {
         let (stride, panel_stride) = (self.word("out_row")?, self.word("out_panel")?);
         for (row, values) in (0..).zip(rows) {
             for (panel, values) in (0..).zip(values.chunks(PANEL as usize)) {
