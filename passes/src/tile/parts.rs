@@ -2,7 +2,9 @@
 
 use super::{Builder, TileError, error};
 use crate::select_operators::plans::Words;
-use crate::select_operators::plans::attention::{COMBINE_KERNEL, SOFTMAX_KERNEL, Spread};
+use crate::select_operators::plans::attention::{
+    COMBINE_KERNEL, SOFTMAX_KERNEL, Spread, score_kernel,
+};
 use crate::select_operators::plans::batched::{Attention, TRANSPOSE_KERNEL, kernel};
 use crate::select_operators::plans::parts::Parts;
 use crate::select_operators::plans::{gemm, linear_grid};
@@ -154,10 +156,7 @@ impl Builder<'_> {
                 .map(|s| (s.tile, words(shape(s).map(|n| n as u32))))
                 .collect()
         };
-        let kernels = [
-            kernel(plan.partials, depth),
-            kernel(plan.partials, lk.rows.block),
-        ];
+        let kernels = [score_kernel(depth), kernel(plan.partials, lk.rows.block)];
         let mut acc = None;
         for kernel in &kernels {
             let rows = lq.rows.block;
