@@ -135,8 +135,8 @@ fn build<'a>(graph: &'a Graph, kernels: &'a Kernels) -> Result<Builder<'a>, Tile
                 b.product(op, p, *transpose_b)?;
             }
             (OpKind::Attention { scale, causal, .. }, Some(p)) if p.family == Family::Attention => {
-                if p.grid_k > 1 && !causal {
-                    b.grid_attention(op, p, scale.get())?;
+                if p.grid_k > 1 {
+                    b.grid_attention(op, p, scale.get(), *causal)?;
                 } else {
                     b.attention(op, p, scale.get(), *causal)?;
                 }

@@ -5,7 +5,7 @@
 //! sums of its share of the rows, so that no tile receives more than it has computed.
 
 use super::gemm::{self, PARTIAL_KERNEL};
-use super::parts::Parts;
+use super::parts::{Parts, accurate};
 use super::{Candidate, Machine, best, blocks, bytes, copied, grid, partials};
 use ipu_program::graph::Activation;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Split};
@@ -70,7 +70,8 @@ pub fn linear(
                     }
                     tried = gm;
                     for partials in partials(machine, k) {
-                        if gm > 1 || partials == ElementType::F16 {
+                        let deep = depth * PANEL;
+                        if (gm > 1 || partials == ElementType::F16) && accurate(partials, deep) {
                             let columns = Split::even(n, gn, unit, gm * gk);
                             let grid = [gm, gk, gn];
                             out.extend(plan(machine, [m, k], grid, columns, partials, bias, act));
