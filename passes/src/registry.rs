@@ -257,17 +257,22 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
         partials,
     };
     let explain = explain_selection();
-    let found = select(&model, &machine, finalists as usize, &hints, explain.is_some()).map_err(
-        |error| match error {
-            SelectError::NoLowering(list) | SelectError::Hints(list) => {
-                for refused in &list {
-                    error_near(func, &refused.location, &refused.message);
-                }
-                Failed
+    let found = select(
+        &model,
+        &machine,
+        finalists as usize,
+        &hints,
+        explain.is_some(),
+    )
+    .map_err(|error| match error {
+        SelectError::NoLowering(list) | SelectError::Hints(list) => {
+            for refused in &list {
+                error_near(func, &refused.location, &refused.message);
             }
-            other => emit_error(func, other.to_string()),
-        },
-    )?;
+            Failed
+        }
+        other => emit_error(func, other.to_string()),
+    })?;
     match (explain, &found.explanation) {
         (Some(Explain::Text), Some(e)) => eprint!("{e}"),
         (Some(Explain::Json), Some(e)) => {

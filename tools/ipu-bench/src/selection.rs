@@ -89,7 +89,9 @@ impl Writer {
         let depth = width / heads;
         let (xt, ht) = (matrix(&[1, rows, width]), matrix(&[heads, rows, depth]));
         let split = |w: &mut Writer, x| {
-            w.op(&format!("nn.split_heads {x} heads {heads} : ({xt}) -> {ht}"))
+            w.op(&format!(
+                "nn.split_heads {x} heads {heads} : ({xt}) -> {ht}"
+            ))
         };
         let (q, k, v) = (split(self, q), split(self, k), split(self, v));
         let scale = 1.0 / f64::from(depth).sqrt();
@@ -118,7 +120,11 @@ fn attention_block() -> String {
         let p = w.parameter(name, &wt);
         w.op(&format!("nn.matmul %x, {p} : ({xt}, {wt}) -> {xt}"))
     };
-    let (q, k, v) = (project(&mut w, "wq"), project(&mut w, "wk"), project(&mut w, "wv"));
+    let (q, k, v) = (
+        project(&mut w, "wq"),
+        project(&mut w, "wk"),
+        project(&mut w, "wv"),
+    );
     let o = w.attention([&q, &k, &v], [rows, width, heads]);
     function(&xt, &o, &w, &matrix(&[heads, rows, width / heads]))
 }
@@ -137,7 +143,10 @@ fn encoder(e: &Encoder) -> String {
         let k = w.linear(&n, &format!("b{i}.k"), square);
         let v = w.linear(&n, &format!("b{i}.v"), square);
         let o = w.attention([&q, &k, &v], [rows, width, e.heads]);
-        let o = w.op(&format!("nn.merge_heads {o} heads {} : ({ht}) -> {xt}", e.heads));
+        let o = w.op(&format!(
+            "nn.merge_heads {o} heads {} : ({ht}) -> {xt}",
+            e.heads
+        ));
         let o = w.linear(&o, &format!("b{i}.out"), square);
         x = w.op(&format!("nn.add {x}, {o} : ({xt}, {xt}) -> {xt}"));
         let n = w.norm(&x, &format!("b{i}.norm2"), [rows, width]);
@@ -202,7 +211,10 @@ pub fn run(format: Format, only: Option<&str>, tiles: u32) -> Result<()> {
         Format::Json => println!("{}", serde_json::to_string_pretty(&rows)?),
         Format::Text => {
             for r in &rows {
-                println!("{:<18} {:>5} tiles  {:>7.2} s  {}", r.model, r.tiles, r.seconds, r.result);
+                println!(
+                    "{:<18} {:>5} tiles  {:>7.2} s  {}",
+                    r.model, r.tiles, r.seconds, r.result
+                );
             }
         }
     }
@@ -284,7 +296,10 @@ fn hints(path: &Path, tiles: u32) -> Result<Vec<String>> {
     let product = graph
         .ops
         .iter()
-        .find(|op| matches!(op.kind, OpKind::Matmul { .. }) && op.operands.get(1).copied().is_some_and(host))
+        .find(|op| {
+            matches!(op.kind, OpKind::Matmul { .. })
+                && op.operands.get(1).copied().is_some_and(host)
+        })
         .context("the model has no product with a parameter")?;
     let line = product.location.rsplit(':').nth(1).context("no line")?;
     let machine = Machine {
@@ -293,14 +308,21 @@ fn hints(path: &Path, tiles: u32) -> Result<Vec<String>> {
         tiles,
         partials: Partials::Any,
     };
-    let types: Vec<_> = product.operands.iter().map(|&v| graph.ty(v).clone()).collect();
+    let types: Vec<_> = product
+        .operands
+        .iter()
+        .map(|&v| graph.ty(v).clone())
+        .collect();
     let mut found = BTreeMap::new();
     for c in search::linear(&machine, &types, Activation::None) {
         let p = &c.plan;
         let grid = [p.grid_rows, p.grid_columns, p.grid_k];
         found.entry(grid).or_insert(p.compute_cycles);
     }
-    let mut list: Vec<_> = found.into_iter().map(|(grid, cycles)| (cycles, grid)).collect();
+    let mut list: Vec<_> = found
+        .into_iter()
+        .map(|(grid, cycles)| (cycles, grid))
+        .collect();
     list.sort_unstable();
     let hint = |(_, [r, c, k]): (u64, [u32; 3])| format!("{line}:grid={r}x{c}x{k}");
     Ok(list.into_iter().map(hint).collect())

@@ -56,24 +56,37 @@ impl Move {
 }
 
 /// Events that tiles send and receive in one exchange.
-#[derive(Default)]
 struct Ports {
-    sent: BTreeMap<u32, u64>,
-    received: BTreeMap<u32, u64>,
+    sent: Vec<u64>,
+    received: Vec<u64>,
 }
 
 impl Ports {
-    /// `messages` messages of `words` words in all.
-    fn message(&mut self, from: u32, to: impl IntoIterator<Item = u32>, words: u64, messages: u64) {
-        let events = words + MESSAGE * messages;
-        *self.sent.entry(from).or_default() += events;
+    fn new(tiles: u32) -> Self {
+        Ports {
+            sent: vec![0; tiles as usize],
+            received: vec![0; tiles as usize],
+        }
+    }
+
+    /// `words` words in `messages` messages leave a tile.
+    fn send(&mut self, from: u32, words: u64, messages: u64) {
+        if let Some(n) = self.sent.get_mut(from as usize) {
+            *n += words + MESSAGE * messages;
+        }
+    }
+
+    /// The same at the tiles that receive them.
+    fn receive(&mut self, to: impl IntoIterator<Item = u32>, words: u64, messages: u64) {
         for tile in to {
-            *self.received.entry(tile).or_default() += events;
+            if let Some(n) = self.received.get_mut(tile as usize) {
+                *n += words + MESSAGE * messages;
+            }
         }
     }
 
     fn fullest(&self) -> u64 {
-        let all = self.sent.values().chain(self.received.values());
+        let all = self.sent.iter().chain(&self.received);
         all.copied().max().unwrap_or(0)
     }
 }
@@ -152,8 +165,10 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> 
     };
     let rows = cut(&from_rows, &to_rows);
     let columns = cut(&from_columns, &to_columns);
-    let mut ports = Ports::default();
-    let mut local: BTreeMap<u32, u64> = BTreeMap::new();
+    let tiles = machine.tiles.max(from.tile_end()).max(to.tile_end());
+    let mut ports = Ports::new(tiles);
+    let mut local = vec![0u64; tiles as usize];
+    let mut away: Vec<u32> = Vec::new();
     let shard_bytes = u64::from(from.storage(ElementType::F16).bytes()).max(1);
     let copies = u64::from(from.copies.max(1));
     for &(r0, r1, from_row, to_row, held_row) in &rows {
@@ -164,13 +179,20 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> 
             let source = from.first_tile + from_row + from_column;
             let target = to.first_tile + to_row + to_column;
             let wide = (c1 - c0).div_ceil(PANEL);
-            let is_here =
-                |tile: u32| (0..from.copies).any(|c| source + c * from.copy_stride == tile);
-            let mut away: Vec<u32> = Vec::new();
+            let is_here = |tile: u32| match tile.checked_sub(source) {
+                Some(0) => true,
+                Some(n) if from.copy_stride > 0 => {
+                    n.is_multiple_of(from.copy_stride) && n / from.copy_stride < from.copies
+                }
+                _ => false,
+            };
+            let mut piece = None;
+            away.clear();
             for c in 0..to.copies {
                 let tile = target + c * to.copy_stride;
                 if is_here(tile) {
-                    *local.entry(tile).or_default() += copy(tall, c1 - c0);
+                    let law = || copy(tall, c1 - c0);
+                    local[tile as usize] += *piece.get_or_insert_with(law);
                 } else {
                     away.push(tile);
                 }
@@ -179,9 +201,14 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> 
                 continue;
             }
             let words = u64::from(tall) * u64::from(PANEL) / 2;
+            let messages = if joined && copies == 1 {
+                1
+            } else {
+                u64::from(wide)
+            };
+            ports.receive(away.iter().copied(), words * u64::from(wide), messages);
             if copies == 1 {
-                let messages = if joined { 1 } else { u64::from(wide) };
-                ports.message(source, away, words * u64::from(wide), messages);
+                ports.send(source, words * u64::from(wide), messages);
                 continue;
             }
             // Pieces of different places come from different copies.
@@ -196,11 +223,11 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> 
                 };
                 let copy = (u64::from(offset) * copies / shard_bytes) as u32;
                 let sender = source + copy * from.copy_stride;
-                ports.message(sender, away.iter().copied(), words, 1);
+                ports.send(sender, words, 1);
             }
         }
     }
-    out.before += local.into_values().max().unwrap_or(0);
+    out.before += local.into_iter().max().unwrap_or(0);
     out.events = ports.fullest();
     out
 }
@@ -229,7 +256,7 @@ fn lowered(
         location: String::new(),
     });
     convert_layouts(&mut program, machine.kernels).ok()?;
-    let mut ports = Ports::default();
+    let mut ports = Ports::new(machine.tiles.max(from.tile_end()).max(to.tile_end()));
     let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
     let mut crossed = false;
     for step in &program.steps {
@@ -248,7 +275,8 @@ fn lowered(
                 crossed = true;
                 for t in copies.iter().flat_map(|c| &c.transfers) {
                     let tiles = t.destinations.iter().map(|d| d.0);
-                    ports.message(t.source, tiles, t.words.into(), 1);
+                    ports.send(t.source, t.words.into(), 1);
+                    ports.receive(tiles, t.words.into(), 1);
                 }
             }
             Step::Rearrange { .. } => return None,

@@ -227,7 +227,9 @@ fn operator(
         let difference = parts(frontier, s, &states[s], choice)?.less(own);
         let with = pinned(frontier, segment, &states[before], (s, choice));
         let segment_cycles = with.as_ref().map(|w| w.0 as i64 - taken as i64);
-        let reason = reason(frontier, segment, s, choices, states, choice, difference, with);
+        let reason = reason(
+            frontier, segment, s, choices, states, choice, difference, with,
+        );
         Some(Alternative {
             plan: describe(frontier, choice),
             difference,
@@ -272,7 +274,10 @@ fn parts(frontier: &mut Frontier<'_>, s: usize, state: &State, choice: u32) -> O
         1 => c.plan.exchange_cycles,
         _ => c.plan.exchange_cycles.saturating_sub(opening),
     };
-    let (exchange, conversion) = (next.moved.events + own, next.moved.before + next.moved.after);
+    let (exchange, conversion) = (
+        next.moved.events + own,
+        next.moved.before + next.moved.after,
+    );
     Some(Parts {
         compute: c.plan.compute_cycles as i64,
         exchange: exchange as i64,
@@ -358,7 +363,9 @@ fn reason(
     let other = around(frontier, &trace);
     let problem = frontier.problem;
     let total = |list: &[u64], trace: &[u32]| -> u64 {
-        let compute = trace.iter().map(|&c| frontier.choices[c as usize].plan.compute_cycles);
+        let compute = trace
+            .iter()
+            .map(|&c| frontier.choices[c as usize].plan.compute_cycles);
         compute.sum::<u64>() + list.iter().sum::<u64>()
     };
     if cycles < total(&chosen, &choices[before..end]) {

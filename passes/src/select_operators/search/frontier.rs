@@ -567,12 +567,21 @@ impl<'p> Frontier<'p> {
             return groups.map(|g| (g, only)).collect();
         }
         ranked.sort_unstable();
-        let viewed = self.problem.steps[s].operands.iter().any(|o| {
-            let access = &self.problem.accesses[o.access as usize];
-            o.origin != Origin::Host && access.view.is_some()
-        });
+        // Elements of the operands that are views: what lowering a move of them takes.
+        let elements: u64 = self.problem.steps[s]
+            .operands
+            .iter()
+            .map(|o| (o, &self.problem.accesses[o.access as usize]))
+            .filter(|(o, access)| o.origin != Origin::Host && access.view.is_some())
+            .map(|(_, access)| access.to.elements())
+            .sum();
+        let viewed = elements > 0;
         let many = match viewed {
-            true => self.limits.views,
+            true => self
+                .limits
+                .views
+                .min(self.limits.elements / elements as usize)
+                .max(8),
             false => self.limits.contenders,
         };
         if ranked.len() <= many {

@@ -37,6 +37,8 @@ pub struct Limits {
     pub contenders: usize,
     /// The same where an operand is a view.
     pub views: usize,
+    /// Elements of views whose moves are lowered for one step, if at least eight plans are left.
+    pub elements: usize,
     /// States that are kept after a step.
     pub beam: usize,
     /// The same within a segment that is solved apart.
@@ -57,6 +59,7 @@ impl Limits {
             plans: 96,
             contenders: 320,
             views: 48,
+            elements: 24_000_000,
             beam: 96,
             inner: 32,
             interfaces: 12,
@@ -71,6 +74,7 @@ impl Limits {
             plans: self.plans * 2,
             contenders: self.contenders * 2,
             views: self.views * 2,
+            elements: self.elements.saturating_mul(2),
             beam: self.beam * 2,
             inner: self.inner * 2,
             interfaces: self.interfaces * 2,
@@ -298,7 +302,10 @@ fn finish(
     explain: bool,
 ) -> Result<Found, SelectError> {
     let labels = ranked(frontier, fronts);
-    let finalists = labels.iter().filter_map(|l| selected(frontier, l)).collect();
+    let finalists = labels
+        .iter()
+        .filter_map(|l| selected(frontier, l))
+        .collect();
     let best = labels.first().filter(|_| explain);
     let explanation = best.map(|best| explain::explain(frontier, best));
     Ok(Found {

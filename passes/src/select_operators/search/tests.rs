@@ -61,10 +61,17 @@ fn graph(rows: u32, kinds: &[Kind]) -> Graph {
                 (g.add_op(kind, vec![x, w], ty(to), String::new()), to)
             }
             Kind::Add { other } => {
-                let same: Vec<ValueId> = values.iter().filter(|v| v.1 == width).map(|v| v.0).collect();
+                let same: Vec<ValueId> = values
+                    .iter()
+                    .filter(|v| v.1 == width)
+                    .map(|v| v.0)
+                    .collect();
                 let other = same[other % same.len()];
                 let kind = OpKind::Binary(BinaryKind::Add);
-                (g.add_op(kind, vec![x, other], ty(width), String::new()), width)
+                (
+                    g.add_op(kind, vec![x, other], ty(width), String::new()),
+                    width,
+                )
             }
             Kind::Gelu => {
                 let kind = OpKind::Unary(UnaryKind::GeluTanh);
@@ -74,7 +81,10 @@ fn graph(rows: u32, kinds: &[Kind]) -> Graph {
                 let (s, b) = (host(&mut g, &[width]), host(&mut g, &[width]));
                 let epsilon = ipu_program::graph::Scalar::new(1e-6);
                 let kind = OpKind::LayerNorm { epsilon };
-                (g.add_op(kind, vec![x, s, b], ty(width), String::new()), width)
+                (
+                    g.add_op(kind, vec![x, s, b], ty(width), String::new()),
+                    width,
+                )
             }
         };
         values.push((y, width));
@@ -90,6 +100,7 @@ fn unbounded(machine: &Machine<'_>, memory: u64, finalists: usize) -> Limits {
         plans: usize::MAX,
         contenders: usize::MAX,
         views: usize::MAX,
+        elements: usize::MAX,
         beam: usize::MAX,
         inner: usize::MAX,
         interfaces: usize::MAX,
@@ -114,16 +125,30 @@ fn enumerate(frontier: &mut Frontier<'_>, out: &mut Vec<(u64, u64, Vec<u32>)>) {
             return;
         }
         for choice in f.all(s, state) {
-            let Some(next) = f.follow_choice(s, state, choice) else { continue };
+            let Some(next) = f.follow_choice(s, state, choice) else {
+                continue;
+            };
             let c = &f.choices[choice as usize];
             let cycles = cycles + c.plan.compute_cycles + next.around;
             let persistent = persistent + c.persistent;
             trace.push(choice);
-            go(f, s + 1, (&next.state, cycles, persistent, peak.max(next.most)), trace, out);
+            go(
+                f,
+                s + 1,
+                (&next.state, cycles, persistent, peak.max(next.most)),
+                trace,
+                out,
+            );
             trace.pop();
         }
     }
-    go(frontier, 0, (&State::default(), 0, 0, 0), &mut Vec::new(), out);
+    go(
+        frontier,
+        0,
+        (&State::default(), 0, 0, 0),
+        &mut Vec::new(),
+        out,
+    );
 }
 
 /// The most bytes that live at one time, from the plans alone: every value and every copy from the
@@ -166,11 +191,16 @@ fn replay(g: &Graph) -> u64 {
             let m = g.ty(op.operands[0]).matrix();
             let n = g.ty(op.result).matrix().columns;
             let r = crate::select_operators::plans::gemm::Reduction::new(
-                plan.grid_k, m.rows, n, plan.operands[1].columns, g.value(op.result).layout.as_ref().unwrap(),
+                plan.grid_k,
+                m.rows,
+                n,
+                plan.operands[1].columns,
+                g.value(op.result).layout.as_ref().unwrap(),
             );
             extra[i] += u64::from(r.partial.storage(ElementType::F32).bytes());
             extra[i] += u64::from(r.staging.storage(ElementType::F32).bytes());
-            extra[i] += u64::from(m.rows) * 32 + bytes(g.value(op.result).layout.as_ref().unwrap(), op.result);
+            extra[i] += u64::from(m.rows) * 32
+                + bytes(g.value(op.result).layout.as_ref().unwrap(), op.result);
         } else if matches!(op.kind, OpKind::Linear { .. }) && plan.partials == ElementType::F32 {
             let rows = plan.operands[0].rows.block;
             extra[i] += u64::from(rows) * 32;
@@ -207,10 +237,10 @@ proptest! {
             1 => least,
             _ => (least + most) / 2,
         };
-        let mut f = Frontier::new(&problem, &m, unbounded(&m, memory, 3));
-        f.prepare().unwrap();
-        let fronts = run(&mut f);
-        let labels = ranked(&mut f, &fronts);
+        let mut searched = Frontier::new(&problem, &m, unbounded(&m, memory, 3));
+        searched.prepare().unwrap();
+        let fronts = run(&mut searched);
+        let labels = ranked(&mut searched, &fronts);
         // The fewest cycles of each set of heavy plans, from the enumeration.
         let mut forms: BTreeMap<u64, u64> = BTreeMap::new();
         for (cycles, _, trace) in all.iter().filter(|a| a.1 <= memory) {
