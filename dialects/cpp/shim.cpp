@@ -165,6 +165,8 @@ bool ipuElementsBytes(MlirAttribute attribute, const char **data, intptr_t *leng
   ArrayRef<char> bytes;
   if (auto dense = dyn_cast<DenseElementsAttr>(unwrap(attribute)))
     bytes = dense.getRawData();
+  else if (auto array = dyn_cast<DenseArrayAttr>(unwrap(attribute)))
+    bytes = array.getRawData();
   else if (auto resource = dyn_cast<DenseResourceElementsAttr>(unwrap(attribute))) {
     auto *blob = resource.getRawHandle().getBlob();
     if (!blob)

@@ -1,7 +1,7 @@
 //! The driver of `ipu-opt`: upstream's `mlir-opt` with our dialects and passes, guarded input,
 //! and names suggested for mistyped passes.
 
-use crate::{context, ffi, guard, pass, pipeline};
+use crate::{context, explain, ffi, guard, pass, pipeline};
 use mlir_sys::MlirStringRef;
 use std::ffi::{CString, c_char};
 use std::io::Write;
@@ -12,10 +12,18 @@ use std::os::unix::ffi::OsStringExt;
 pub fn opt_main(args: impl IntoIterator<Item = std::ffi::OsString>) -> i32 {
     pass::register_upstream();
     let mut args: Vec<Vec<u8>> = args.into_iter().map(OsStringExt::into_vec).collect();
-    let texts: Vec<String> = args
-        .iter()
-        .map(|a| String::from_utf8_lossy(a).into_owned())
-        .collect();
+    let text = |a: &Vec<u8>| String::from_utf8_lossy(a).into_owned();
+    for i in (1..args.len()).rev() {
+        match explain::ask(&text(&args[i])) {
+            Ok(false) => {}
+            Ok(true) => drop(args.remove(i)),
+            Err(message) => {
+                eprintln!("error: {message}");
+                return 2;
+            }
+        }
+    }
+    let texts: Vec<String> = args.iter().map(text).collect();
     if flag(&texts, "list-passes").is_some() {
         return list_passes();
     }
@@ -45,13 +53,15 @@ pub fn opt_main(args: impl IntoIterator<Item = std::ffi::OsString>) -> i32 {
         return 2;
     };
     SPLIT.set(flag(&texts, "split-input-file").is_some()).ok();
-    context::with_big_stack(move || {
+    let status = context::with_big_stack(move || {
         let mut argv: Vec<*mut c_char> = args.iter().map(|a| a.as_ptr().cast_mut()).collect();
         let argc = argv.len() as i32;
         argv.push(std::ptr::null_mut());
         // SAFETY: `argv` is a C argument vector that lives during the call.
         unsafe { ffi::ipuOptMain(argc, argv.as_mut_ptr(), accept) }
-    })
+    });
+    eprint!("{}", explain::take());
+    status
 }
 
 /// Whether `--split-input-file` was given; the callback of the shim has no argument for it.

@@ -2,8 +2,8 @@
 //!
 //! Owns: ODS files (`td/`) with a thin C++ registration (`cpp/`), verifiers and
 //! canonicalisations ([`nn`], `hooks`), passes in MLIR's registry ([`mod@pass`]), contexts and
-//! guarded parsing ([`mod@context`], [`guard`]), diagnostics ([`diag`]), the driver of `ipu-opt`
-//! ([`driver`]).
+//! guarded parsing ([`mod@context`], [`guard`]), diagnostics ([`diag`]), reports of passes
+//! ([`explain`]), the driver of `ipu-opt` ([`driver`]).
 //!
 //! Invariants: text reaches MLIR's parser only after [`guard::check_text`] and on a thread of
 //! [`context::STACK_BYTES`]; no panic crosses into C++; MLIR is built without assertions, so
@@ -14,6 +14,7 @@
 pub mod context;
 pub mod diag;
 pub mod driver;
+pub mod explain;
 mod ffi;
 pub mod graph;
 pub mod guard;

@@ -359,7 +359,28 @@ fn source() -> impl Strategy<Value = Source> {
             ty: ty(),
             values: vec![v.into(), (-v).into()]
         }),
+        (0u32..2, 0u32..2).prop_map(|(function, result)| Source::Host { function, result }),
     ]
+}
+
+/// Two functions of two results each.
+fn host_functions() -> Vec<Graph> {
+    let ty = |shape: [u32; 2]| TensorType::new(shape, ElementType::F16);
+    let function = |name: &str, key: &str| {
+        let mut graph = Graph {
+            name: name.into(),
+            ..Graph::default()
+        };
+        let kind = OpKind::Parameter { name: key.into() };
+        let w = graph.add_op(kind, vec![], ty([2, 3]), "m.mlir:1:4".into());
+        let turn = OpKind::Transpose {
+            permutation: vec![1, 0],
+        };
+        let turned = graph.add_op(turn, vec![w], ty([3, 2]), String::new());
+        graph.outputs = vec![turned, w];
+        graph
+    };
+    vec![function("host0", "w"), function("a host", "a \"key\"")]
 }
 
 fn event(buffers: u32, tiles: u32) -> impl Strategy<Value = Event> {
@@ -527,6 +548,13 @@ fn program() -> impl Strategy<Value = TileProgram> {
                     address: 0x4c000,
                     bytes: 64 * tiles,
                 }),
+                host: match bindings
+                    .iter()
+                    .any(|(s, _)| matches!(s, Source::Host { .. }))
+                {
+                    true => host_functions(),
+                    false => Vec::new(),
+                },
                 buffers: (0..)
                     .zip(buffers)
                     .map(|(i, (layout, live, address, tail))| Buffer {

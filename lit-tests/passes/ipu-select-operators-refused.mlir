@@ -84,3 +84,17 @@ func.func @main(%x: tensor<2x4xf16>) -> tensor<2x4xf16> {
 
 // expected-error@+1 {{'func.func' op has no body}}
 func.func private @main(tensor<2xf16>) -> tensor<2xf16>
+
+// -----
+
+// What only the host reads may be larger than all tiles; what it holds at once is bounded.
+func.func @main(%x: tensor<2x4xf16>) -> (tensor<2x4xf16>, tensor<2x4xf16>) {
+  %large = nn.parameter "large" : tensor<40000x40000xf16>
+  %some = nn.slice %large offsets [7, 9] : (tensor<40000x40000xf16>) -> tensor<2x4xf16>
+  %0 = nn.add %x, %some : (tensor<2x4xf16>, tensor<2x4xf16>) -> tensor<2x4xf16>
+  %turned = nn.transpose %large permutation [1, 0] : (tensor<40000x40000xf16>) -> tensor<40000x40000xf16>
+  // expected-error@+1 {{'nn.slice' is computed by the host of tensors of 3200000008 elements, it holds 2147483648: give parameters as the model reads them}}
+  %other = nn.slice %turned offsets [7, 9] : (tensor<40000x40000xf16>) -> tensor<2x4xf16>
+  %1 = nn.add %x, %other : (tensor<2x4xf16>, tensor<2x4xf16>) -> tensor<2x4xf16>
+  return %0, %1 : tensor<2x4xf16>, tensor<2x4xf16>
+}

@@ -43,7 +43,7 @@ tile.program @main on 4 tiles {
   tile.buffer @x : tensor<4x16xf16, #rows> align 32
   tile.buffer @y : tensor<4x16xf16, #rows> align 32
   tile.buffer @z : tensor<2x16xf16, #rows> align 32
-  // expected-error@+1 {{needs exactly one of: input, output, parameter, constant}}
+  // expected-error@+1 {{needs exactly one of: input, output, parameter, constant, host}}
   tile.bind @x to input 0 output 0
   // expected-error@+1 {{calls unknown kernel "rellu_f16", did you mean 'relu_f16'?}}
   tile.compute @s0 "rellu_f16"(@x, @y) {0: [4]}

@@ -17,5 +17,6 @@ pub mod registry;
 pub mod select_operators;
 pub mod session;
 pub mod tile;
+mod tile_set;
 
 pub use registry::register_all;

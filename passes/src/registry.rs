@@ -1,11 +1,13 @@
 //! The passes as MLIR knows them: name, options, anchor, and the thin part that reads IR into
 //! plain structs, calls the algorithm and writes IR. Also the compile pipeline, stage by stage.
 
+use crate::place_storage::certificate;
 use crate::select_operators::plans::{Machine, Partials};
 use crate::select_operators::search::pin::Pin;
 use crate::select_operators::{Finalist, Hint, SelectError, select};
 use crate::{convert_layouts, phase_exchanges, pick_finalist, place_storage, tile};
 use ipu_dialects::diag::{Failed, Span, emit_error, error_at};
+use ipu_dialects::explain::{self, Report};
 use ipu_dialects::ipu::{self, Candidate};
 use ipu_dialects::pass::{Opt, PassCx, PassDef, register};
 use ipu_dialects::{graph, ir, tile as tile_ir};
@@ -16,7 +18,6 @@ use ipu_target::Target;
 use melior::ir::operation::OperationLike;
 use melior::ir::{Location, OperationRef};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 /// All passes, in pipeline order.
 pub static PASSES: [&PassDef; 7] = [
@@ -106,29 +107,6 @@ static EMIT: PassDef = PassDef {
     )],
     run: run_emit,
 };
-
-/// How selections are explained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Explain {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
-}
-
-/// What [`set_explain_selection`] was given.
-static EXPLAIN: Mutex<Option<Explain>> = Mutex::new(None);
-
-/// From now on every run of `ipu-select-operators` in this process writes to standard error why
-/// operators have their plans. A flag of the tool rather than an option of the pass: it changes
-/// nothing in the IR.
-pub fn set_explain_selection(how: Option<Explain>) {
-    *EXPLAIN.lock().unwrap_or_else(PoisonError::into_inner) = how;
-}
-
-fn explain_selection() -> Option<Explain> {
-    *EXPLAIN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Puts all passes into MLIR's registry.
 pub fn register_all() {
@@ -256,31 +234,20 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
         tiles,
         partials,
     };
-    let explain = explain_selection();
-    let found = select(
-        &model,
-        &machine,
-        finalists as usize,
-        &hints,
-        explain.is_some(),
-    )
-    .map_err(|error| match error {
-        SelectError::NoLowering(list) | SelectError::Hints(list) => {
-            for refused in &list {
-                error_near(func, &refused.location, &refused.message);
+    let explained = explain::wanted(Report::Selection).is_some();
+    let found = select(&model, &machine, finalists as usize, &hints, explained).map_err(
+        |error| match error {
+            SelectError::NoLowering(list) | SelectError::Hints(list) => {
+                for refused in &list {
+                    error_near(func, &refused.location, &refused.message);
+                }
+                Failed
             }
-            Failed
-        }
-        other => emit_error(func, other.to_string()),
-    })?;
-    match (explain, &found.explanation) {
-        (Some(Explain::Text), Some(e)) => eprint!("{e}"),
-        (Some(Explain::Json), Some(e)) => {
-            let text = serde_json::to_string_pretty(e)
-                .map_err(|e| emit_error(func, format!("explanation: {e}")))?;
-            eprintln!("{text}");
-        }
-        _ => {}
+            other => emit_error(func, other.to_string()),
+        },
+    )?;
+    if let Some(e) = &found.explanation {
+        explain::add(Report::Selection, &function, e, e.to_string());
     }
     let context = ir::context(module);
     let at = func.location();
@@ -424,13 +391,30 @@ fn run_place_storage(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<
     let op = program_op(candidate)?;
     let mut program = read_program(op)?;
     match place_storage::place_storage(&mut program, Target::ipu21(), Kernels::builtin()) {
-        Ok(()) => write(op, &program, op.location()),
+        Ok(()) => {
+            report_memory(&ipu::read_candidate(candidate).name, &program);
+            write(op, &program, op.location())
+        }
         // Another candidate may fit: the choice between them reports it.
         Err(error) if error.is_capacity() => {
             ipu::set_infeasible(candidate, &error.to_string());
             Ok(())
         }
         Err(error) => Err(emit_error(op, error.to_string())),
+    }
+}
+
+/// Leaves what `--explain-memory` and `--memory-map` ask for.
+fn report_memory(name: &str, program: &TileProgram) {
+    let target = Target::ipu21();
+    if explain::wanted(Report::Memory).is_some() {
+        let found = certificate::certificate(program, target, name);
+        explain::add(Report::Memory, name, &found, found.to_string());
+    }
+    if let Some(how) = explain::wanted(Report::MemoryMap) {
+        let map = certificate::memory_map(program, target, how.tile);
+        let text = certificate::memory_map_text(name, how.tile, &map);
+        explain::add(Report::MemoryMap, name, &map, text);
     }
 }
 

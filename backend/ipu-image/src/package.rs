@@ -1,8 +1,9 @@
 //! The package: one file, `model.ipuexe`, with everything that a device needs to run a function.
 //!
 //! It holds the image of every tile as segments of deduplicated blobs, the host bindings with
-//! their layouts and addresses, and what reports need: the steps with their locations and cycles,
-//! and symbols. Weights are named, not contained.
+//! their layouts and addresses, the functions that the host computes before the first run, and what
+//! reports need: the steps with their locations and cycles, and symbols. Weights are named, not
+//! contained.
 //!
 //! Invariants: the same package gives the same bytes. [`Package::from_bytes`] refuses any changed
 //! byte, any truncation and any addition, and accepts only packages for which
@@ -14,12 +15,14 @@
 mod check;
 pub mod container;
 mod error;
+mod host;
 mod places;
 #[cfg(test)]
 mod tests;
 
 pub use container::{FORMAT_VERSION, Header, Section};
 pub use error::PackageError;
+pub use host::{HostFunction, HostOp};
 pub use places::StepPlaces;
 
 use crate::memory::PeakMemory;
@@ -62,6 +65,8 @@ pub struct Metadata {
     /// What the host does at each external sync, from the start of the program. After the last
     /// the program waits for inputs again.
     pub calls: Vec<HostCall>,
+    /// What the host computes from parameters and constants.
+    pub host: Vec<HostFunction>,
     /// What the host writes and reads.
     pub bindings: Vec<Binding>,
     /// Supersteps in order.
@@ -79,7 +84,7 @@ pub struct Metadata {
 /// What the host does while the program waits at an external sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostCall {
-    /// Writes parameters and constants.
+    /// Writes parameters, constants and what the host computes from them.
     Initialize,
     /// Writes the inputs of a run.
     Inputs,
@@ -103,6 +108,13 @@ pub enum Source {
     Parameter(String),
     /// One value (splat) or all, row-major.
     Constant(Vec<f32>),
+    /// A result of a host function.
+    Host {
+        /// Number of the function in [`Metadata::host`].
+        function: u32,
+        /// Number of the result.
+        result: u32,
+    },
 }
 
 impl Source {
@@ -111,7 +123,9 @@ impl Source {
         match self {
             Source::Input(_) => HostCall::Inputs,
             Source::Output(_) => HostCall::Outputs,
-            Source::Parameter(_) | Source::Constant(_) => HostCall::Initialize,
+            Source::Parameter(_) | Source::Constant(_) | Source::Host { .. } => {
+                HostCall::Initialize
+            }
         }
     }
 }
@@ -137,7 +151,7 @@ impl Binding {
     /// The bindings of a placed program, in its order.
     ///
     /// # Errors
-    /// A bound buffer has no address.
+    /// A bound buffer has no address, or is bound to a result of no host function.
     pub fn of_program(program: &TileProgram) -> Result<Vec<Binding>, PackageError> {
         program
             .bindings
@@ -149,6 +163,16 @@ impl Binding {
                     tile::Source::Output(i) => (Source::Output(*i), &buffer.ty),
                     tile::Source::Parameter { name, ty } => (Source::Parameter(name.clone()), ty),
                     tile::Source::Constant { ty, values } => (Source::Constant(values.clone()), ty),
+                    &tile::Source::Host { function, result } => {
+                        let ty = program.host_type(function, result).ok_or_else(|| {
+                            PackageError::HostResult {
+                                buffer: buffer.name.clone(),
+                                function,
+                                result,
+                            }
+                        })?;
+                        (Source::Host { function, result }, ty)
+                    }
                 };
                 Ok(Binding {
                     source,

@@ -3,6 +3,7 @@
 use crate::layout::Layout;
 use crate::plan::Plan;
 use crate::types::TensorType;
+use serde::{Deserialize, Serialize};
 
 /// Index of a value in [`Graph::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +19,7 @@ pub struct Value {
 }
 
 /// Elementwise operations of two operands, with NumPy broadcasting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BinaryKind {
     /// a + b
     Add,
@@ -59,7 +60,7 @@ impl BinaryKind {
 }
 
 /// Elementwise operations of one operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum UnaryKind {
     /// max(x, 0)
     Relu,
@@ -103,7 +104,7 @@ impl UnaryKind {
 }
 
 /// How a reduction combines elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ReduceKind {
     /// Sum.
     Sum,
@@ -129,7 +130,7 @@ impl ReduceKind {
 
 /// An `f32` attribute of an operator that compares by its bits, so that operators can be compared,
 /// ordered and hashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Scalar(u32);
 
 impl Scalar {
@@ -145,7 +146,7 @@ impl Scalar {
 }
 
 /// Activation fused into a linear operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Activation {
     /// Identity.
     None,
@@ -153,8 +154,9 @@ pub enum Activation {
     Relu,
 }
 
-/// What an operation computes.
-#[derive(Clone, Debug, PartialEq)]
+/// What an operation computes. In files a kind is known by its position: add new ones before
+/// `Repeat`, which is never in a file, and raise the version of the format.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum OpKind {
     /// A named tensor of the weights file.
     Parameter {
@@ -273,6 +275,7 @@ pub enum OpKind {
     /// The body `count` times; its inputs are the carried values, in the order of the operands and
     /// of the results. `{}` in the name of a parameter of the body stands for the number of the
     /// iteration, see [`parameter_key`].
+    #[serde(skip)]
     Repeat {
         /// Iterations, at least 1.
         count: u32,
@@ -289,11 +292,6 @@ impl OpKind {
     };
     /// max(x, 0)
     pub const RELU: OpKind = OpKind::Unary(UnaryKind::Relu);
-
-    /// Whether the host has the value before the program runs: parameters and constants.
-    pub fn is_host(&self) -> bool {
-        matches!(self, OpKind::Parameter { .. } | OpKind::Constant { .. })
-    }
 
     /// Name in the `nn` dialect without the prefix.
     pub fn name(&self) -> &'static str {

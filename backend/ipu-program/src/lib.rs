@@ -1,6 +1,7 @@
 //! The plain structs of a program, from the model graph to the schedule of every tile.
 //!
-//! Owns: [`graph::Graph`] (what the model means), [`infer`] (which operands an operator takes and
+//! Owns: [`graph::Graph`] (what the model means), [`host`] (which values of it the host knows before a
+//! run, and the functions that compute them), [`infer`] (which operands an operator takes and
 //! the type of its result), [`layout::Layout`] (where each element lives, resolved once into shard
 //! rectangles), [`plan::Plan`] (how an operator is executed), [`strided::Strided`] (a value as
 //! another in a different order), [`tile::TileProgram`] (what each tile does in which superstep),
@@ -15,6 +16,7 @@
 //! Must not know: MLIR, instruction encodings, devices, how a plan is found.
 
 pub mod graph;
+pub mod host;
 pub mod infer;
 pub mod kernels;
 mod law;

@@ -4,6 +4,7 @@
 //! rearrange steps; layout conversion replaces each rearrange by compute and exchange steps;
 //! phasing gives every exchange a [`Schedule`]; placement gives every buffer an address.
 
+use crate::graph::Graph;
 use crate::layout::{Layout, MemoryClass};
 use crate::types::TensorType;
 
@@ -93,9 +94,17 @@ pub enum Source {
         /// One value (splat) or all, row-major.
         values: Vec<f32>,
     },
+    /// A result of a host function, computed and written at `initialize`. Its type in the model is
+    /// that of the result.
+    Host {
+        /// Number of the function in [`TileProgram::host`].
+        function: u32,
+        /// Number of the result.
+        result: u32,
+    },
 }
 
-/// A buffer that the host writes or reads. A parameter or constant whose type differs from the
+/// A buffer that the host writes or reads. What it writes at `initialize` and whose type differs from the
 /// buffer's is broadcast (NumPy rules) and rounded to the buffer's element type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Binding {
@@ -285,6 +294,8 @@ pub struct TileProgram {
     pub tiles: u32,
     /// Buffers.
     pub buffers: Vec<Buffer>,
+    /// Functions that the host executes at `initialize`, see [`crate::host`]; their names are unique.
+    pub host: Vec<Graph>,
     /// Host bindings.
     pub bindings: Vec<Binding>,
     /// Supersteps.
@@ -306,6 +317,14 @@ impl TileProgram {
     /// The buffer behind an id of this program; another program's id panics or names another buffer.
     pub fn buffer(&self, id: BufferId) -> &Buffer {
         &self.buffers[id.0 as usize]
+    }
+
+    /// The type in the model of a result of a host function; `None` when the program has no such
+    /// function or result.
+    pub fn host_type(&self, function: u32, result: u32) -> Option<&TensorType> {
+        let function = self.host.get(function as usize)?;
+        let id = function.outputs.get(result as usize)?;
+        Some(&function.values.get(id.0 as usize)?.ty)
     }
 
     /// Adds a buffer, whose name must not be in use.

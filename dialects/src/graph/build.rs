@@ -15,7 +15,16 @@ use melior::ir::{BlockRef, Location, Operation, OperationRef, Type, Value, Value
 /// Builds the `func.func` of a graph. `None` when the graph is not well formed (an operand does not
 /// precede its use); a diagnostic says so. Types are the verifier's to check.
 pub fn build<'c>(context: &'c Context, graph: &Graph, at: Location<'c>) -> Option<Operation<'c>> {
-    try_build(context, graph, at).ok()
+    try_build(context, graph, at, None).ok()
+}
+
+/// Builds the function of a graph for use inside what it stands in.
+pub(crate) fn build_private<'c>(
+    context: &'c Context,
+    graph: &Graph,
+    at: Location<'c>,
+) -> Result<Operation<'c>, Failed> {
+    try_build(context, graph, at, Some("private"))
 }
 
 /// Puts the function of a graph in the place of a `func.func`.
@@ -28,7 +37,7 @@ pub fn replace<'c, 'a>(
 ) -> Result<OperationRef<'c, 'a>, Failed> {
     Ok(ir::replace(
         func,
-        try_build(ir::context(func), graph, func.location())?,
+        try_build(ir::context(func), graph, func.location(), None)?,
     ))
 }
 
@@ -36,6 +45,7 @@ fn try_build<'c>(
     context: &'c Context,
     graph: &Graph,
     at: Location<'c>,
+    visibility: Option<&str>,
 ) -> Result<Operation<'c>, Failed> {
     let types = types(context, graph);
     let function = FunctionType::new(
@@ -52,6 +62,10 @@ fn try_build<'c>(
             (
                 "function_type",
                 Some(TypeAttribute::new(function.into()).into()),
+            ),
+            (
+                "sym_visibility",
+                visibility.map(|v| StringAttribute::new(context, v).into()),
             ),
         ],
         body: true,

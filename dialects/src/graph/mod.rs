@@ -4,6 +4,7 @@ mod build;
 pub(crate) mod kind;
 mod read;
 
+pub(crate) use build::build_private;
 pub use build::{build, replace};
 pub use read::read;
 

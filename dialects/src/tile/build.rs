@@ -1,8 +1,8 @@
 //! Building `tile.program` from a [`TileProgram`].
 
 use super::table::{TableBuilder, view_words};
-use crate::diag::{Failed, Span};
-use crate::graph::{tensor_type, values_attribute};
+use crate::diag::{Failed, Span, error_at};
+use crate::graph::{build_private, tensor_type, values_attribute};
 use crate::ir::{self, New};
 use ipu_program::kernels::Kernels;
 use ipu_program::tile::{Binding, Buffer, BufferId, Source, Step, TileProgram};
@@ -49,6 +49,18 @@ fn try_build<'c>(
     }
     .build("tile.program", at, context)?;
     let block = ir::new_body(&top)?;
+    if !program.host.is_empty() {
+        let host = New {
+            body: true,
+            ..New::default()
+        };
+        let host = host.build("tile.host", at, context)?;
+        let functions = ir::new_body(&host)?;
+        for function in &program.host {
+            functions.append_operation(build_private(context, function, at)?);
+        }
+        block.append_operation(host);
+    }
     for buffer in &program.buffers {
         block.append_operation(cx.buffer(buffer)?);
     }
@@ -147,6 +159,14 @@ impl<'c> Builder<'c, '_> {
             }
             Source::Constant { ty, values } => {
                 &[("value", Some(values_attribute(self.context, ty, values)))]
+            }
+            Source::Host { function, result } => {
+                let function = self.program.host.get(*function as usize);
+                let function = function.ok_or_else(|| {
+                    error_at(at, "internal error: a binding names no host function")
+                })?;
+                let symbol = FlatSymbolRefAttribute::new(self.context, &function.name).into();
+                &[("host", Some(symbol)), ("result", self.int(*result))]
             }
         };
         self.op("tile.bind", at, &[&[buffer], source].concat())

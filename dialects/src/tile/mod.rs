@@ -6,9 +6,11 @@ mod table;
 pub use build::{build, replace};
 
 use crate::diag::{Failed, emit_error};
-use crate::graph::{read_type, read_values};
+use crate::graph::{self, read_type, read_values};
 use crate::ir;
 use crate::pipeline::did_you_mean;
+use ipu_program::graph::Graph;
+use ipu_program::host::HostValues;
 use ipu_program::kernels::Kernels;
 use ipu_program::tile::{
     Binding, Buffer, BufferId, Compute, Copy, Event, Row, RowsArea, Schedule, Source, Step,
@@ -90,10 +92,22 @@ pub fn read(op: OperationRef<'_, '_>) -> Result<TileProgram, Failed> {
         broken: false,
     };
     let mut failed = None;
-    let (first, rest): (Vec<_>, Vec<_>) =
-        ir::body_ops(op).partition(|op| ir::name(*op) == "tile.buffer");
-    for op in first.into_iter().chain(rest) {
+    let (host, ops): (Vec<_>, Vec<_>) =
+        ir::body_ops(op).partition(|op| ir::name(*op) == "tile.host");
+    let (buffers, rest): (Vec<_>, Vec<_>) = ops
+        .into_iter()
+        .partition(|op| ir::name(*op) == "tile.buffer");
+    let functions = host.into_iter().flat_map(ir::body_ops);
+    for op in functions.chain(buffers).chain(rest) {
         let result = match ir::name(op).as_str() {
+            "func.func" => match graph::read(op) {
+                Ok(function) => reader.function(function),
+                // Everything was reported.
+                Err(e) => {
+                    failed = Some(e);
+                    continue;
+                }
+            },
             "tile.buffer" => reader.buffer(op),
             "tile.bind" => reader.bind(op),
             "tile.compute" => reader.compute(op),
@@ -118,6 +132,30 @@ struct Reader {
 }
 
 impl Reader {
+    /// A function that the host executes before the first run.
+    fn function(&mut self, function: Graph) -> Read<()> {
+        let name = function.name.clone();
+        let count = function.inputs.len();
+        let host = HostValues::of(&function);
+        let other = function.ops.iter().find(|op| !host.contains(op.result));
+        let problem = if count > 0 {
+            Some(format!(
+                "@{name} has {count} arguments, before a run the host has parameters and constants \
+                 only"
+            ))
+        } else if function.outputs.is_empty() {
+            Some(format!("@{name} has no results"))
+        } else {
+            other.map(|op| {
+                let kind = op.kind.name();
+                format!("@{name} has an 'nn.{kind}', which the host does not compute")
+            })
+        };
+        // Known nevertheless: its uses are no second error.
+        self.program.host.push(function);
+        problem.map_or(Ok(()), Err)
+    }
+
     fn buffer(&mut self, op: OperationRef<'_, '_>) -> Read<()> {
         let name = symbol(op);
         let ty = op
@@ -218,10 +256,11 @@ impl Reader {
         let parameter = ir::string(op, "parameter");
         let (input, output) = (optional_word(op, "input")?, optional_word(op, "output")?);
         let value = op.attribute("value").ok();
-        let source = match (input, output, parameter, value) {
-            (Some(i), None, None, None) => Source::Input(i),
-            (None, Some(i), None, None) => Source::Output(i),
-            (None, None, Some(name), None) => {
+        let host = ir::string(op, "host");
+        let source = match (input, output, parameter, value, host) {
+            (Some(i), None, None, None, None) => Source::Input(i),
+            (None, Some(i), None, None, None) => Source::Output(i),
+            (None, None, Some(name), None, None) => {
                 let ty = op.attribute("type").and_then(TypeAttribute::try_from);
                 let ty = ty.map_err(|_| "needs the type of the parameter")?;
                 Source::Parameter {
@@ -229,7 +268,7 @@ impl Reader {
                     ty: read_type(ty.value())?.0,
                 }
             }
-            (None, None, None, Some(value)) => {
+            (None, None, None, Some(value), None) => {
                 let ty = ir::attribute_type(value).ok_or("needs a constant with a type")?;
                 let ty = read_type(ty)?.0;
                 Source::Constant {
@@ -237,10 +276,35 @@ impl Reader {
                     ty,
                 }
             }
-            _ => return Err("needs exactly one of: input, output, parameter, constant".into()),
+            (None, None, None, None, Some(name)) => self.host(name, word(op, "result")?)?,
+            _ => {
+                return Err(
+                    "needs exactly one of: input, output, parameter, constant, host".into(),
+                );
+            }
         };
         self.program.bindings.push(Binding { source, buffer });
         Ok(())
+    }
+
+    /// A result of a host function.
+    fn host(&self, name: &str, result: u32) -> Read<Source> {
+        let functions = &self.program.host;
+        let Some(function) = functions.iter().position(|f| f.name == name) else {
+            let known = functions.iter().map(|f| f.name.as_str());
+            let hint = did_you_mean(name, known);
+            return Err(format!("refers to unknown host function @{name}{hint}"));
+        };
+        let count = functions[function].outputs.len();
+        if result as usize >= count {
+            return Err(format!(
+                "names result {result} of @{name}, which has {count}"
+            ));
+        }
+        Ok(Source::Host {
+            function: function as u32,
+            result,
+        })
     }
 
     fn step(&mut self, op: OperationRef<'_, '_>) -> Read<(String, String)> {

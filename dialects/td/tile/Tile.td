@@ -34,6 +34,13 @@ def Tile_ProgramOp : Tile_Op<"program", [IsolatedFromAbove, NoTerminator, Single
   }];
 }
 
+def Tile_HostOp : Tile_Op<"host", [HasParent<"ProgramOp">, SymbolTable, IsolatedFromAbove,
+    NoTerminator, SingleBlock, NoRegionArguments]> {
+  let summary = "functions of parameters and constants that the host executes before the first run";
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "attr-dict-with-keyword $body";
+}
+
 def Tile_BufferOp : Tile_Part<"buffer"> {
   let summary = "storage for one tensor at the same address of each tile of its layout";
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, I64Attr:$align,
@@ -49,10 +56,11 @@ def Tile_BindOp : Tile_Part<"bind"> {
   let summary = "a buffer that the host writes or reads";
   let arguments = (ins FlatSymbolRefAttr:$buffer, OptionalAttr<I64Attr>:$input,
       OptionalAttr<I64Attr>:$output, OptionalAttr<StrAttr>:$parameter,
-      OptionalAttr<TypeAttr>:$type, OptionalAttr<ElementsAttr>:$value);
+      OptionalAttr<TypeAttr>:$type, OptionalAttr<ElementsAttr>:$value,
+      OptionalAttr<FlatSymbolRefAttr>:$host, OptionalAttr<I64Attr>:$result);
   let assemblyFormat = [{
     $buffer `to` (`input` $input^)? (`output` $output^)? (`parameter` $parameter^ `:` $type)?
-    (`constant` $value^)? attr-dict
+    (`constant` $value^)? (`host` $host^ `result` $result)? attr-dict
   }];
 }
 

@@ -12,6 +12,7 @@
 //! nothing.
 
 use crate::place_storage::lifetimes;
+use crate::tile_set::TileSet;
 use ipu_program::kernels::{Access, Kernels};
 use ipu_program::tile::{BufferId, Copy, Step, TileProgram};
 use ipu_target::Target;
@@ -119,30 +120,7 @@ fn move_up(steps: &mut Vec<(Step, Touched)>, first: usize, second: usize, needed
     all.add(touched);
 }
 
-/// A set of tiles.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Tiles(Vec<u64>);
-
-impl Tiles {
-    fn insert(&mut self, tile: u32) {
-        let (word, bit) = (tile as usize / 64, tile % 64);
-        if self.0.len() <= word {
-            self.0.resize(word + 1, 0);
-        }
-        self.0[word] |= 1 << bit;
-    }
-
-    fn meets(&self, other: &Tiles) -> bool {
-        self.0.iter().zip(&other.0).any(|(a, b)| a & b != 0)
-    }
-
-    fn add(&mut self, other: &Tiles) {
-        self.0.resize(self.0.len().max(other.0.len()), 0);
-        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a |= b);
-    }
-}
-
-type Places = BTreeMap<BufferId, Tiles>;
+type Places = BTreeMap<BufferId, TileSet>;
 
 fn meet(a: &Places, b: &Places) -> bool {
     a.iter()
@@ -161,8 +139,7 @@ impl Touched {
         let mut out = Touched::default();
         match step {
             Step::Compute(c) => {
-                let mut tiles = Tiles::default();
-                c.tiles.iter().for_each(|&t| tiles.insert(t));
+                let tiles: TileSet = c.tiles.iter().copied().collect();
                 let kernel = kernels.get(&c.kernel);
                 for (i, &id) in c.buffers.iter().enumerate() {
                     let access = kernel.and_then(|k| k.buffers.get(i)).map(|b| b.access);
@@ -188,7 +165,7 @@ impl Touched {
                 destination,
                 ..
             } => {
-                let all = Tiles(vec![u64::MAX; 1 << 10]);
+                let all = TileSet::all();
                 out.reads.insert(*source, all.clone());
                 out.writes.insert(*destination, all);
             }

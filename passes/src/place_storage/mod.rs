@@ -5,13 +5,16 @@
 //! that one kernel instruction accesses together, and what a tile sends and receives in one
 //! phase. Exchange rows get elements of their own.
 //!
-//! Placement is first fit: buffers that are bound to region 1 first, then by size; ties by name.
-//! [`verify`] reads the result again with code of its own, here and before emission.
+//! Placement is first fit in the best of several orders: buffers that are bound to a region come
+//! first, then the larger, the longer lived or the earlier ones. [`verify`] reads the result again
+//! with code of its own, here and before emission; [`certificate`] says how full the tiles are.
 
+pub mod certificate;
 mod verify;
 
 pub use verify::{Violation, verify};
 
+use crate::tile_set::TileSet;
 use ipu_exchange::row::{RowError, instructions};
 use ipu_image::emit::records_end;
 use ipu_program::kernels::Kernels;
@@ -122,8 +125,38 @@ struct Item {
     bytes: u32,
     align: u32,
     class: MemoryClass,
-    tiles: BTreeSet<u32>,
+    tiles: TileSet,
     live: (u32, u32),
+}
+
+/// Orders in which buffers are placed, one after the other until everything fits.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// The largest first.
+    Size,
+    /// Those with the most bytes times steps first.
+    Area,
+    /// Those that live longest first.
+    Lifetime,
+    /// In the order in which they begin to live.
+    Start,
+}
+
+impl Order {
+    const ALL: [Order; 4] = [Order::Size, Order::Area, Order::Lifetime, Order::Start];
+
+    /// What sorts first is placed first.
+    fn key(self, item: &Item) -> (u64, u64) {
+        let bytes = u64::from(item.bytes);
+        let steps = u64::from(item.live.1 - item.live.0) + 1;
+        let most = |n: u64| u64::MAX - n;
+        match self {
+            Order::Size => (most(bytes), 0),
+            Order::Area => (most(bytes.saturating_mul(steps)), most(bytes)),
+            Order::Lifetime => (most(steps), most(bytes)),
+            Order::Start => (item.live.0.into(), most(bytes)),
+        }
+    }
 }
 
 /// Places all buffers of a program.
@@ -156,19 +189,52 @@ pub fn place_storage(
             live: live[i],
         })
         .collect();
-    let mut order: Vec<usize> = (0..items.len()).collect();
-    order.sort_by_key(|&i| {
-        let item = &items[i];
-        let class = match item.class {
+    let spaces = spaces(program, target, area);
+    let mut failure = None;
+    let mut placed = None;
+    for order in Order::ALL {
+        match place_all(target, &items, &spaces, &apart, order) {
+            Ok(found) => {
+                placed = Some(found);
+                break;
+            }
+            Err(i) => failure = failure.or(Some(i)),
+        }
+    }
+    let Some(placed) = placed else {
+        let i = failure.unwrap_or(0);
+        return Err(out_of_memory(program, target, &items, &spaces, i));
+    };
+    for (i, address) in placed {
+        program.buffers[i].address = Some(address);
+        program.buffers[i].live = Some(items[i].live);
+    }
+    program.rows_area = Some(area);
+    verify(program, target, kernels).map_err(|v| PlaceError::Verifier(v.subject, v.what))
+}
+
+/// Address of every item, placed in an order.
+///
+/// # Errors
+/// The first item that finds no room.
+fn place_all(
+    target: &Target,
+    items: &[Item],
+    spaces: &[(u32, u32)],
+    apart: &BTreeSet<(BufferId, BufferId)>,
+    order: Order,
+) -> Result<BTreeMap<usize, u32>, usize> {
+    let mut sorted: Vec<usize> = (0..items.len()).collect();
+    sorted.sort_by_key(|&i| {
+        let class = match items[i].class {
             MemoryClass::Interleaved => 0,
             MemoryClass::Standard => 1,
             MemoryClass::Any => 2,
         };
-        (class, std::cmp::Reverse(item.bytes), i)
+        (class, order.key(&items[i]), i)
     });
-    let spaces = spaces(program, target, area);
     let mut placed: BTreeMap<usize, u32> = BTreeMap::new();
-    for &i in &order {
+    for i in sorted {
         let address = spaces
             .iter()
             .filter(|s| match items[i].class {
@@ -176,18 +242,10 @@ pub fn place_storage(
                 MemoryClass::Standard => s.1 <= target.region1_base,
                 MemoryClass::Interleaved => s.0 >= target.region1_base,
             })
-            .find_map(|&space| fit(target, &items, &placed, &apart, i, space));
-        match address {
-            Some(address) => placed.insert(i, address),
-            None => return Err(out_of_memory(program, target, &items, &spaces, i)),
-        };
+            .find_map(|&space| fit(target, items, &placed, apart, i, space));
+        placed.insert(i, address.ok_or(i)?);
     }
-    for (i, address) in placed {
-        program.buffers[i].address = Some(address);
-        program.buffers[i].live = Some(items[i].live);
-    }
-    program.rows_area = Some(area);
-    verify(program, target, kernels).map_err(|v| PlaceError::Verifier(v.subject, v.what))
+    Ok(placed)
 }
 
 /// First byte of the element behind runtime state and argument records.
@@ -226,7 +284,7 @@ fn fit(
         for (&j, &address) in placed {
             let other = &items[j];
             let together = item.live.0 <= other.live.1 && other.live.0 <= item.live.1;
-            if !together || item.tiles.is_disjoint(&other.tiles) {
+            if !together || !item.tiles.meets(&other.tiles) {
                 continue;
             }
             let other_end = address + other.bytes;
@@ -288,7 +346,7 @@ pub fn lifetimes(program: &TileProgram) -> Vec<(u32, u32)> {
         match b.source {
             Source::Input(_) => touch(b.buffer, 0),
             Source::Output(_) => touch(b.buffer, last),
-            Source::Parameter { .. } | Source::Constant { .. } => {
+            Source::Parameter { .. } | Source::Constant { .. } | Source::Host { .. } => {
                 touch(b.buffer, 0);
                 touch(b.buffer, last);
             }
@@ -406,7 +464,7 @@ fn out_of_memory(
 ) -> PlaceError {
     let item = &items[i];
     let holds = |j: &Item, tile: u32| {
-        j.tiles.contains(&tile) && item.live.0 <= j.live.1 && j.live.0 <= item.live.1
+        j.tiles.contains(tile) && item.live.0 <= j.live.1 && j.live.0 <= item.live.1
     };
     // The tile on which most is live with this buffer.
     let load = |tile: u32| -> u64 {
@@ -419,7 +477,6 @@ fn out_of_memory(
     let tile = item
         .tiles
         .iter()
-        .copied()
         .max_by_key(|&t| (load(t), std::cmp::Reverse(t)))
         .unwrap_or(0);
     let buffer: &Buffer = program.buffer(item.id);

@@ -3,9 +3,9 @@
 use ipu_image::emit::records_end;
 use ipu_program::kernels::Kernels;
 use ipu_program::layout::MemoryClass;
-use ipu_program::tile::{Buffer, Source, Step, TileProgram};
+use ipu_program::tile::{Buffer, BufferId, Copy, Source, Step, TileProgram};
 use ipu_target::{Region, Target};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is wrong with a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,27 +164,17 @@ pub fn verify(program: &TileProgram, target: &Target, kernels: &Kernels) -> Resu
                 }
             }
             Step::Exchange { name, copies, .. } => {
-                for tile in on_tile.keys() {
-                    for sent in copies
-                        .iter()
-                        .filter(|c| c.transfers.iter().any(|t| t.source == *tile))
-                    {
-                        for got in copies.iter().filter(|c| {
-                            c.transfers
-                                .iter()
-                                .any(|t| t.destinations.iter().any(|d| d.0 == *tile))
-                        }) {
-                            let (a, b) =
-                                (program.buffer(sent.source), program.buffer(got.destination));
-                            if share_element(target, a, b) {
-                                return fail(
-                                    name,
-                                    format!(
-                                        "tile {tile} sends '{}' and receives '{}' in one memory element",
-                                        a.name, b.name
-                                    ),
-                                );
-                            }
+                for (tile, (sent, got)) in ends(copies) {
+                    for (&from, &to) in sent.iter().flat_map(|x| got.iter().map(move |y| (x, y))) {
+                        let (a, b) = (program.buffer(from), program.buffer(to));
+                        if share_element(target, a, b) {
+                            return fail(
+                                name,
+                                format!(
+                                    "tile {tile} sends '{}' and receives '{}' in one memory element",
+                                    a.name, b.name
+                                ),
+                            );
                         }
                     }
                 }
@@ -193,6 +183,25 @@ pub fn verify(program: &TileProgram, target: &Target, kernels: &Kernels) -> Resu
         }
     }
     Ok(())
+}
+
+/// For every tile of an exchange the buffers that it sends from and receives into.
+fn ends(copies: &[Copy]) -> BTreeMap<u32, (BTreeSet<BufferId>, BTreeSet<BufferId>)> {
+    let mut ends: BTreeMap<u32, (BTreeSet<BufferId>, BTreeSet<BufferId>)> = BTreeMap::new();
+    for copy in copies {
+        let (mut from, mut to) = (BTreeSet::new(), BTreeSet::new());
+        for t in &copy.transfers {
+            from.insert(t.source);
+            to.extend(t.destinations.iter().map(|d| d.0));
+        }
+        for tile in from {
+            ends.entry(tile).or_default().0.insert(copy.source);
+        }
+        for tile in to {
+            ends.entry(tile).or_default().1.insert(copy.destination);
+        }
+    }
+    ends
 }
 
 fn range(b: &Buffer) -> (u32, u32) {

@@ -1,7 +1,7 @@
 //! The algebra: equalities between operators, in an e-graph.
 //!
 //! Terms carry no layouts and no plans. Rules are directed and guarded by facts about shapes and
-//! about which values the host knows (parameters and constants); commutativity and associativity
+//! about which values the host knows; commutativity and associativity
 //! are never rules of their own. The cheapest term of every class is chosen by a cost that the
 //! caller supplies for each operator, its best plan.
 
@@ -10,6 +10,7 @@ use egg::{
     Subst, Var, define_language, rewrite,
 };
 use ipu_program::graph::{Activation, BinaryKind, Graph, OpKind, UnaryKind, ValueId};
+use ipu_program::host::{self, HostValues};
 use ipu_program::infer::infer;
 use ipu_program::types::TensorType;
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ const MAX_ITERATIONS: usize = 30;
 /// Most nodes of the e-graph.
 const MAX_NODES: usize = 100_000;
 
-/// A value of the graph that rules do not look into: argument, parameter or constant.
+/// A value of the graph that rules do not look into: argument or host value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Leaf(u32);
 
@@ -295,6 +296,7 @@ pub fn rewrite_graph(graph: &Graph, cost: &OperatorCost<'_>) -> Result<(Graph, R
         class.insert(input, leaf(&mut egraph, input, false));
     }
     let mut located: Vec<(Id, &str)> = Vec::new();
+    let known = HostValues::of(graph);
     for op in &graph.ops {
         let args: Vec<Id> = op
             .operands
@@ -302,7 +304,7 @@ pub fn rewrite_graph(graph: &Graph, cost: &OperatorCost<'_>) -> Result<(Graph, R
             .filter_map(|v| class.get(v).copied())
             .collect();
         let term = match (&op.kind, args.as_slice()) {
-            (OpKind::Parameter { .. } | OpKind::Constant { .. }, _) => None,
+            _ if known.contains(op.result) => None,
             (
                 OpKind::Matmul {
                     transpose_a: false,
@@ -329,13 +331,12 @@ pub fn rewrite_graph(graph: &Graph, cost: &OperatorCost<'_>) -> Result<(Graph, R
                     Activation::Relu => Term::LinearRelu([x, w, b]),
                 })
             }
-            (kind, args) if !kind.is_host() => {
+            (_, args) => {
                 let name = Opaque(op.result.0);
                 let ty = graph.ty(op.result).clone();
                 egraph.analysis.opaque.insert(name, ty);
                 Some(Term::Opaque(name, args.to_vec()))
             }
-            _ => None,
         };
         let id = match term {
             Some(term) => egraph.add(term),
@@ -388,6 +389,7 @@ pub fn rewrite_graph(graph: &Graph, cost: &OperatorCost<'_>) -> Result<(Graph, R
             ..Graph::default()
         },
         done: BTreeMap::new(),
+        copied: Vec::new(),
     };
     for &input in &graph.inputs {
         let v = export.out.add_value(graph.ty(input).clone());
@@ -411,6 +413,8 @@ struct Export<'a> {
     locations: BTreeMap<Id, &'a str>,
     out: Graph,
     done: BTreeMap<Id, ValueId>,
+    /// The new value of each host value that was copied.
+    copied: Vec<Option<ValueId>>,
 }
 
 impl Export<'_> {
@@ -433,7 +437,15 @@ impl Export<'_> {
             let location = self.locations.get(&id).copied().unwrap_or("").to_owned();
             let value = match &term {
                 Term::None => continue,
-                Term::Leaf(Leaf(v)) | Term::Opaque(Opaque(v), _) => {
+                // An argument is there already; the host computes what else is a leaf.
+                Term::Leaf(Leaf(v)) => {
+                    let v = ValueId(*v);
+                    match host::copy(self.source, v, &mut self.out, &mut self.copied) {
+                        Some(v) => v,
+                        None => continue,
+                    }
+                }
+                Term::Opaque(Opaque(v), _) => {
                     let v = ValueId(*v);
                     let Some(op) = self.source.definition(v) else {
                         continue;

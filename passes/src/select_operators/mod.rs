@@ -14,7 +14,8 @@ mod refuse;
 pub mod search;
 pub mod views;
 
-use ipu_program::graph::{Graph, OpKind, ValueId};
+use ipu_program::graph::{Graph, OpKind};
+use ipu_program::host::HostValues;
 use ipu_program::layout::ElementOrder;
 use ipu_program::types::TensorType;
 use plans::Machine;
@@ -78,15 +79,6 @@ pub struct Selection {
     pub explanation: Option<search::explain::Explanation>,
 }
 
-/// Whether the host knows a value before the program runs: a parameter or constant, in whatever
-/// shape.
-fn host(graph: &Graph, v: ValueId) -> bool {
-    graph.definition(v).is_some_and(|op| match op.kind {
-        OpKind::Reshape => op.operands.first().is_some_and(|&x| host(graph, x)),
-        _ => op.kind.is_host(),
-    })
-}
-
 /// Estimated cycles of the best plan of one operator alone, for the algebra.
 fn operator_cost(machine: &Machine<'_>, kind: &OpKind, types: &[TensorType]) -> Option<u64> {
     match kind {
@@ -128,7 +120,8 @@ pub fn select(
         return Err(SelectError::NoLowering(too_large));
     }
     let normal = normalize::normalize(graph);
-    let refused = refuse::operators(&normal, machine);
+    let mut refused = refuse::operators(&normal, machine);
+    refused.extend(refuse::host_functions(&normal));
     if !refused.is_empty() {
         return Err(SelectError::NoLowering(refused));
     }
@@ -167,9 +160,10 @@ pub fn select(
 /// The demands on each operator of the selected algebra. An operator that was absorbed by another one
 /// hands its demand on: to the operator at the location of the first of its users that is left.
 fn pins(model: &Graph, selected: &Graph, hints: &[Hint]) -> Result<Vec<Option<Pin>>, SelectError> {
+    let host = HostValues::of(selected);
     let planned = |i: &usize| {
         let op = &selected.ops[*i];
-        !op.kind.is_host() && !views::is_view(&op.kind)
+        !host.contains(op.result) && !views::is_view(&op.kind)
     };
     let at = |location: &str| {
         let ops = (0..selected.ops.len()).filter(planned);

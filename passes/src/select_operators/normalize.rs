@@ -6,9 +6,13 @@
 //! equal batch axes; elementwise operands that the program computes have the shape of the result;
 //! a linear operator has a weight and a bias that the host knows; a convolution whose patches do not
 //! overlap is a linear operator. The new operators carry the location of the one that they serve.
+//! What the host computes stays as it is written, for the host knows every operator; equal host
+//! values are one.
 
 use ipu_program::graph::{Activation, BinaryKind, Graph, Op, OpKind, ReduceKind, ValueId};
+use ipu_program::host::{HostValues, same_kind};
 use ipu_program::types::TensorType;
+use std::collections::BTreeMap;
 
 /// The graph in normal form; operators without one are kept for the refusal. Inputs, outputs and
 /// their types stay; the graph must be one that [`ipu_program::infer`] accepts.
@@ -20,6 +24,8 @@ pub fn normalize(graph: &Graph) -> Graph {
             ..Graph::default()
         },
         map: vec![None; graph.values.len()],
+        host: HostValues::default(),
+        computed: BTreeMap::new(),
         location: String::new(),
     };
     for &input in &graph.inputs {
@@ -41,6 +47,10 @@ struct Normalizer<'a> {
     out: Graph,
     /// The new value of each old one.
     map: Vec<Option<ValueId>>,
+    /// Host values of `out`.
+    host: HostValues,
+    /// Those that the host computes, by name and operands of their operator.
+    computed: BTreeMap<(&'static str, Vec<ValueId>), Vec<ValueId>>,
     location: String,
 }
 
@@ -60,8 +70,37 @@ impl Normalizer<'_> {
     /// An operator with the element type of its first operand.
     fn add(&mut self, kind: OpKind, operands: Vec<ValueId>, shape: Vec<u32>) -> ValueId {
         let element = self.out.ty(operands[0]).element;
-        let ty = TensorType::new(shape, element);
-        self.out.add_op(kind, operands, ty, self.location.clone())
+        self.push(kind, operands, TensorType::new(shape, element))
+    }
+
+    /// An operator; an equal one if the host computes its result.
+    fn push(&mut self, kind: OpKind, operands: Vec<ValueId>, ty: TensorType) -> ValueId {
+        let location = self.location.clone();
+        if !self.host.computes(&kind, &operands) || operands.is_empty() {
+            let v = self.out.add_op(kind, operands, ty, location);
+            self.note();
+            return v;
+        }
+        let key = (kind.name(), operands);
+        let known = self.computed.get(&key).map_or(&[][..], Vec::as_slice);
+        let equal = |&&v: &&ValueId| {
+            let op = self.out.definition(v);
+            op.is_some_and(|op| same_kind(&op.kind, &kind)) && *self.out.ty(v) == ty
+        };
+        if let Some(&v) = known.iter().find(equal) {
+            return v;
+        }
+        let v = self.out.add_op(kind, key.1.clone(), ty, location);
+        self.note();
+        self.computed.entry(key).or_default().push(v);
+        v
+    }
+
+    /// Notes the last operator if its result is a host value.
+    fn note(&mut self) {
+        if let Some(op) = self.out.ops.last() {
+            self.host.note(op);
+        }
     }
 
     fn reshape(&mut self, v: ValueId, shape: Vec<u32>) -> ValueId {
@@ -81,7 +120,7 @@ impl Normalizer<'_> {
     }
 
     fn host(&self, v: ValueId) -> bool {
-        self.out.definition(v).is_some_and(|op| op.kind.is_host())
+        self.host.contains(v)
     }
 
     fn op(&mut self, op: &Op) {
@@ -91,6 +130,9 @@ impl Normalizer<'_> {
         }
         let ty = self.source.ty(op.result).clone();
         let result = match (&op.kind, operands.as_slice()) {
+            (kind, _) if self.host.computes(kind, &operands) => {
+                self.push(kind.clone(), operands, ty)
+            }
             (OpKind::Softmax { axis }, &[x]) => self.softmax(x, *axis),
             (OpKind::Reduce { kind, axes, .. }, &[x]) => self.reduce(x, *kind, axes, &ty.shape),
             (
@@ -124,12 +166,18 @@ impl Normalizer<'_> {
                     transpose_b,
                 },
                 &[a, b],
-            ) if transpose_a || transpose_b || !self.host(b) => {
+            ) if transpose_a || transpose_b || !self.host(b) || self.shape(b).len() > 2 => {
                 let a = if transpose_a { self.swap(a) } else { a };
+                // The host turns its operand to where no tile has to: a product with weights is a
+                // linear operator, one of two batches reads its right operand transposed.
+                let wanted = self.shape(b).len() > 2;
+                let (b, transpose_b) = if self.host(b) && transpose_b != wanted {
+                    (self.swap(b), wanted)
+                } else {
+                    (b, transpose_b)
+                };
                 let (sa, sb) = (self.shape(a), self.shape(b));
-                // A product of a batch and weights that are as they should be is a linear operator.
-                let weights = self.host(b) && !transpose_b;
-                let b = if weights || sa.len() == sb.len() {
+                let b = if self.host(b) || sa.len() == sb.len() {
                     b
                 } else {
                     // One right operand for the whole batch: its rows are one matrix.
@@ -141,9 +189,7 @@ impl Normalizer<'_> {
                     let columns = ty.shape.last().copied().unwrap_or(1);
                     let a = self.reshape(a, vec![rows, k]);
                     let product = TensorType::new([rows, columns], ty.element);
-                    let product = self
-                        .out
-                        .add_op(kind, vec![a, b], product, self.location.clone());
+                    let product = self.push(kind, vec![a, b], product);
                     let product = self.reshape(product, ty.shape.clone());
                     self.set(op.result, product);
                     return;
@@ -152,7 +198,7 @@ impl Normalizer<'_> {
                     transpose_a: false,
                     transpose_b,
                 };
-                self.out.add_op(kind, vec![a, b], ty, self.location.clone())
+                self.push(kind, vec![a, b], ty)
             }
             (OpKind::Linear { activation }, &[x, w, ref bias @ ..])
                 if !self.host(w) || bias.iter().any(|&b| !self.host(b)) =>
@@ -193,8 +239,7 @@ impl Normalizer<'_> {
                         self.add(OpKind::Broadcast, vec![x], ty.shape.clone())
                     }
                 });
-                self.out
-                    .add_op(op.kind.clone(), vec![a, b], ty, self.location.clone())
+                self.push(op.kind.clone(), vec![a, b], ty)
             }
             (
                 OpKind::Conv2d {
@@ -209,9 +254,7 @@ impl Normalizer<'_> {
                 self.reshape(o, ty.shape.clone())
             }
             (kind, _) => {
-                let v = self
-                    .out
-                    .add_op(kind.clone(), operands, ty, self.location.clone());
+                let v = self.push(kind.clone(), operands, ty);
                 for &more in &op.more_results {
                     let m = self.out.add_value(self.source.ty(more).clone());
                     self.set(more, m);

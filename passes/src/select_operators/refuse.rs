@@ -5,6 +5,7 @@ use super::plans::Machine;
 use super::plans::local::elementwise_kernel;
 use super::views::is_view;
 use ipu_program::graph::{Graph, Op, OpKind, ValueId};
+use ipu_program::host::{self, HostValues};
 use ipu_program::layout::PANEL;
 use ipu_program::types::{ElementType, TensorType};
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ pub fn parameters_of_two_types(graph: &Graph) -> Vec<NoLowering> {
 }
 
 /// Tensors that all tiles together cannot hold. Whatever passes this has byte sizes and offsets
-/// within 32 bits.
+/// within 32 bits. What only the host reads is not on tiles.
 pub fn oversized(graph: &Graph, machine: &Machine<'_>) -> Vec<NoLowering> {
     let tile = u64::from(machine.target.memory_end - machine.target.memory_base);
     let chip = tile * u64::from(machine.tiles);
@@ -45,8 +46,11 @@ pub fn oversized(graph: &Graph, machine: &Machine<'_>) -> Vec<NoLowering> {
             .saturating_mul(columns)
             .saturating_mul(u64::from(ty.element.bytes()))
     };
+    let host = HostValues::of(graph);
+    let read = host.read_by_program(graph);
     (0..graph.values.len() as u32)
         .map(ValueId)
+        .filter(|v| !host.contains(*v) || read.binary_search(v).is_ok())
         .filter(|&v| bytes(graph.ty(v)) > chip)
         .map(|v| NoLowering {
             location: graph
@@ -67,6 +71,27 @@ pub fn oversized(graph: &Graph, machine: &Machine<'_>) -> Vec<NoLowering> {
         .collect()
 }
 
+/// Host values that take more tensors than the host holds.
+pub fn host_functions(graph: &Graph) -> Vec<NoLowering> {
+    let read = HostValues::of(graph).read_by_program(graph);
+    let large = |&v: &ValueId| {
+        let op = graph.definition(v)?;
+        let recipe = host::recipe(graph, v)?;
+        let sizes = recipe.values.iter().map(|v| v.ty.elements());
+        let elements = sizes.fold(0, u64::saturating_add);
+        (elements > host::MAX_ELEMENTS).then(|| NoLowering {
+            location: op.location.clone(),
+            message: format!(
+                "'nn.{}' is computed by the host of tensors of {elements} elements, it holds {}: \
+                 give parameters as the model reads them",
+                op.kind.name(),
+                host::MAX_ELEMENTS
+            ),
+        })
+    };
+    read.iter().filter_map(large).collect()
+}
+
 /// Operators that tiles compute in f32 as well.
 fn takes_f32(kind: &OpKind) -> bool {
     is_view(kind)
@@ -78,10 +103,11 @@ fn takes_f32(kind: &OpKind) -> bool {
 
 /// Everything in a graph that has no lowering.
 pub fn operators(graph: &Graph, machine: &Machine<'_>) -> Vec<NoLowering> {
+    let host = HostValues::of(graph);
     graph
         .ops
         .iter()
-        .filter(|op| !op.kind.is_host())
+        .filter(|op| !host.contains(op.result))
         .filter_map(|op| {
             refusal(graph, machine, op).map(|message| NoLowering {
                 location: op.location.clone(),
@@ -119,7 +145,7 @@ fn refusal(graph: &Graph, machine: &Machine<'_>, op: &Op) -> Option<String> {
         OpKind::Conv2d { .. } => Some(format!(
             "'nn.conv2d' of {} by {} has no lowering: only convolutions whose patches do not \
              overlap or skip pixels (strides equal to the kernel, no padding, dilation or groups, \
-             weight a parameter or constant) are products of patches",
+             weight known before the run) are products of patches",
             ty(0)?,
             ty(1)?
         )),

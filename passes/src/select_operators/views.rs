@@ -1,8 +1,10 @@
 //! Which values are only views of others: reshapes, transpositions, slices, broadcasts and the
 //! forms of heads move nothing by themselves; whoever reads such a value brings the elements of its
-//! base to where it wants them, in one exchange however long the chain of views is.
+//! base to where it wants them, in one exchange however long the chain of views is. Host values are
+//! no views: the host computes them in the order that is wanted.
 
 use ipu_program::graph::{Graph, Op, OpKind, ValueId};
+use ipu_program::host::HostValues;
 use ipu_program::strided::Strided;
 use std::collections::BTreeMap;
 
@@ -40,7 +42,9 @@ impl Views {
     /// The views of a graph, whose operators stand in an order in which operands precede uses.
     pub fn of(graph: &Graph) -> Self {
         let mut views = Views::default();
-        for op in graph.ops.iter().filter(|op| is_view(&op.kind)) {
+        let host = HostValues::of(graph);
+        let moved = |op: &&Op| is_view(&op.kind) && !host.contains(op.result);
+        for op in graph.ops.iter().filter(moved) {
             let Some(&x) = op.operands.first() else {
                 continue;
             };

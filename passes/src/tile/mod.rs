@@ -2,7 +2,8 @@
 //!
 //! Every activation gets a buffer in the layout that its operator chose; an operand that must
 //! arrive in another layout gets a second buffer and an explicit rearrangement, one for all users
-//! of that layout. Parameters are bound once for each layout that somebody reads.
+//! of that layout. Host values are bound once for each layout that somebody reads: a parameter or
+//! constant as such, anything else as the result of a host function.
 
 mod local;
 mod products;
@@ -10,11 +11,11 @@ mod products;
 use crate::select_operators::plans::{Words, same_places, spread};
 use crate::select_operators::views::{Viewed, Views, is_view};
 use ipu_program::graph::{Graph, Op, OpKind, ValueId};
+use ipu_program::host::{self, HostValues};
 use ipu_program::infer::broadcast;
 use ipu_program::kernels::{Access, Kernels};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass};
 use ipu_program::plan::{Family, Plan};
-use ipu_program::strided::Strided;
 use ipu_program::tile::{Binding, Buffer, BufferId, Compute, Source, Step, TileProgram, View};
 use ipu_program::types::TensorType;
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ struct Builder<'a> {
     graph: &'a Graph,
     kernels: &'a Kernels,
     views: Views,
+    host: HostValues,
     program: TileProgram,
     /// Buffers of a value, by layout and storage type.
     buffers: BTreeMap<ValueId, Vec<BufferId>>,
@@ -86,6 +88,7 @@ fn build<'a>(graph: &'a Graph, kernels: &'a Kernels) -> Result<Builder<'a>, Tile
         graph,
         kernels,
         views: Views::of(graph),
+        host: HostValues::of(graph),
         program: TileProgram {
             name: graph.name.clone(),
             tiles,
@@ -110,7 +113,7 @@ fn build<'a>(graph: &'a Graph, kernels: &'a Kernels) -> Result<Builder<'a>, Tile
     }
     for op in &graph.ops {
         match (&op.kind, &op.plan) {
-            (OpKind::Parameter { .. } | OpKind::Constant { .. }, _) => {}
+            (_, _) if b.host.contains(op.result) => {}
             (_, _) if b.views.is_virtual(op.result) => {}
             (kind, Some(p)) if p.family == Family::View => match kind {
                 OpKind::Concat { axis } => b.concat(op, *axis)?,
@@ -197,8 +200,15 @@ impl Builder<'_> {
             .add_buffer(Buffer::new(name, ty, layout, location))
     }
 
-    /// The name of a value: its parameter, its argument, or the step that computes it.
-    fn value_name(&self, v: ValueId) -> String {
+    /// The name of a value: its parameter, its argument, or the step that computes it; what the
+    /// host computes has that of its first operand.
+    fn value_name(&self, mut v: ValueId) -> String {
+        while self.host.contains(v)
+            && let Some(op) = self.graph.definition(v)
+            && let Some(&x) = op.operands.first()
+        {
+            v = x;
+        }
         if let Some(i) = self.graph.inputs.iter().position(|&x| x == v) {
             return format!("arg{i}");
         }
@@ -228,11 +238,11 @@ impl Builder<'_> {
         if let Some(id) = self.held(v, layout, &ty) {
             return Ok(id);
         }
-        let viewed = self.views.viewed(self.graph, v);
-        if let Some(id) = self.bound(&viewed, &self.graph.ty(v).shape, layout, &ty) {
+        if let Some(id) = self.bound(v, layout, &ty) {
             self.buffers.entry(v).or_default().push(id);
             return Ok(id);
         }
+        let viewed = self.views.viewed(self.graph, v);
         let source = self.stored(op, viewed.base)?;
         let base = self.value_name(v);
         let id = self.buffer(
@@ -260,45 +270,81 @@ impl Builder<'_> {
         Some(id)
     }
 
-    /// A new buffer that the host fills with a parameter or constant, seen in `shape`; `None` when
-    /// the value is something else or has to be brought into another order first.
-    fn bound(
-        &mut self,
-        viewed: &Viewed,
-        shape: &[u32],
-        layout: &Layout,
-        ty: &TensorType,
-    ) -> Option<BufferId> {
-        let op = self.graph.definition(viewed.base)?;
-        let known = self.graph.ty(viewed.base).clone();
-        if !viewed.strided.is_whole(known.elements()) {
+    /// A new buffer of type `ty` that the host fills with a host value, or of one with the same
+    /// matrix; `None` when the value is none, or has no such form.
+    fn bound(&mut self, v: ValueId, layout: &Layout, ty: &TensorType) -> Option<BufferId> {
+        if !self.host.contains(v) {
             return None;
         }
+        let (leaf, known) = self.reshaped(v, ty);
         // The host broadcasts what is in its own shape, and rounds. Another shape with the same
-        // matrix view is the same data; for a shape that differs more, the elements have to move.
-        let own = known.shape == shape;
-        let ty = if own && broadcast(&known.shape, &ty.shape).is_some_and(|s| s == ty.shape) {
-            ty.clone()
-        } else if known.elements() == ty.elements() && known.matrix() == ty.matrix() {
-            TensorType::new(known.shape.clone(), ty.element)
+        // matrix view is the same data; one that differs more is made by the host.
+        let fits = |shape: &[u32]| broadcast(shape, &ty.shape).is_some_and(|s| s == ty.shape);
+        let same = known.elements() == ty.elements();
+        let (ty, reshape) = if fits(&known.shape) {
+            (ty.clone(), false)
+        } else if same && known.matrix() == ty.matrix() {
+            (TensorType::new(known.shape.clone(), ty.element), false)
+        } else if same {
+            (ty.clone(), true)
         } else {
             return None;
         };
+        let op = self.graph.definition(leaf)?;
+        let mut name = self.value_name(leaf);
         let source = match &op.kind {
-            OpKind::Parameter { name } => Source::Parameter {
+            OpKind::Parameter { name } if !reshape => Source::Parameter {
                 name: name.clone(),
                 ty: known,
             },
-            OpKind::Constant { values } => Source::Constant {
+            OpKind::Constant { values } if !reshape => Source::Constant {
                 ty: known,
                 values: values.clone(),
             },
-            _ => return None,
+            kind => {
+                let mut function = host::recipe(self.graph, leaf)?;
+                let mut made = kind.name();
+                if reshape {
+                    let ty = TensorType::new(ty.shape.clone(), known.element);
+                    let whole = std::mem::take(&mut function.outputs);
+                    let result = function.add_op(OpKind::Reshape, whole, ty, op.location.clone());
+                    function.outputs.push(result);
+                    made = OpKind::Reshape.name();
+                }
+                name = format!("{name}.{made}");
+                Source::Host {
+                    function: host::intern(&mut self.program.host, function),
+                    result: 0,
+                }
+            }
         };
-        let name = self.value_name(viewed.base);
         let id = self.buffer(&name, ty, layout.clone(), &op.location);
         self.program.bindings.push(Binding { source, buffer: id });
         Some(id)
+    }
+
+    /// What a host value is a mere reshape of, as far as a buffer of type `ty` does not show it, and
+    /// the type: without reshapes when the matrix stays, or only leading axes of one element differ.
+    fn reshaped(&self, v: ValueId, ty: &TensorType) -> (ValueId, TensorType) {
+        let own = self.graph.ty(v);
+        let mut found = v;
+        let mut x = v;
+        while let Some(op) = self.graph.definition(x)
+            && op.kind == OpKind::Reshape
+            && let Some(&operand) = op.operands.first()
+        {
+            x = operand;
+            let known = self.graph.ty(x);
+            let extents = |ty: &TensorType| -> Vec<u32> {
+                ty.shape.iter().copied().skip_while(|&n| n == 1).collect()
+            };
+            let broadcasts = known.shape.len() <= ty.shape.len() && extents(known) == extents(own);
+            let whole = known.elements() == ty.elements() && known.matrix() == ty.matrix();
+            if broadcasts || whole {
+                found = x;
+            }
+        }
+        (found, self.graph.ty(found).clone())
     }
 
     /// A buffer with a stored value in whatever layout.
@@ -308,12 +354,8 @@ impl Builder<'_> {
         }
         let ty = self.graph.ty(base).clone();
         let layout = spread(self.program.tiles, ty.matrix(), ElementOrder::Rows);
-        let whole = Viewed {
-            base,
-            strided: Strided::whole(&ty.shape),
-        };
         let id = self
-            .bound(&whole, &ty.shape, &layout, &ty)
+            .bound(base, &layout, &ty)
             .ok_or_else(|| error(op, "an operand has no buffer"))?;
         self.buffers.entry(base).or_default().push(id);
         Ok(id)
@@ -476,7 +518,7 @@ impl Builder<'_> {
     /// knows, arguments and results on several tiles get a buffer of their own, in rows.
     fn output(&mut self, index: u32, v: ValueId) -> Result<(), TileError> {
         let op = self.graph.definition(v);
-        let elsewhere = self.views.is_virtual(v) || op.is_none_or(|op| op.kind.is_host());
+        let elsewhere = self.views.is_virtual(v) || op.is_none() || self.host.contains(v);
         let held = self.buffers.get(&v).and_then(|ids| ids.first()).copied();
         let held = held.filter(|&id| !elsewhere && self.program.buffer(id).layout.copies == 1);
         let id = match held {
@@ -498,7 +540,7 @@ impl Builder<'_> {
         let viewed = self.views.viewed(self.graph, v);
         let layout = spread(self.program.tiles, ty.matrix(), ElementOrder::Rows);
         // What the host knows reaches the result as it is.
-        if let Some(id) = self.bound(&viewed, &ty.shape, &layout, &ty) {
+        if let Some(id) = self.bound(v, &layout, &ty) {
             return Ok(id);
         }
         let source = match (op, self.buffers.get(&viewed.base)) {

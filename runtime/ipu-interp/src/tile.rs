@@ -5,6 +5,7 @@
 //! with the rounding of the chip; exchanges by their transfers, all of which read before any
 //! writes; rearrangements element by element between the two layouts.
 
+use crate::graph::{GraphError, HostResults};
 use crate::host::{HostArray, HostError, Parameters, pack, unpack};
 use crate::kernels::Call;
 use half::f16;
@@ -125,6 +126,26 @@ pub enum TileError {
         name: String,
         /// Buffer.
         buffer: String,
+    },
+    /// A result that no host function has.
+    #[error(
+        "buffer '{buffer}' is bound to result {result} of host function {function}, which does not exist"
+    )]
+    MissingResult {
+        /// Buffer.
+        buffer: String,
+        /// Number of the function.
+        function: u32,
+        /// Number of the result.
+        result: u32,
+    },
+    /// A host function that cannot be executed with the parameters.
+    #[error("host function of buffer '{buffer}': {error}")]
+    Function {
+        /// Buffer.
+        buffer: String,
+        /// Why.
+        error: GraphError,
     },
     /// An input that was not given.
     #[error("input {index} of buffer '{buffer}' is missing, found {found} inputs")]
@@ -408,12 +429,17 @@ impl<'a> Interpreter<'a> {
         written
     }
 
-    /// Writes parameters and constants.
+    /// Writes parameters, constants and the results of host functions.
     ///
     /// # Errors
     /// A parameter is missing or does not fit its type.
     pub fn initialize(&mut self, parameters: &Parameters) -> Result<(), TileError> {
         const STEP: &str = "initialize";
+        let uses = self.program.bindings.iter().filter_map(|b| match b.source {
+            Source::Host { function, .. } => Some(function),
+            _ => None,
+        });
+        let mut results = HostResults::new(&self.program.host, parameters, uses);
         for binding in &self.program.bindings {
             let buffer = self.memory.describe(STEP, binding.buffer)?;
             let (array, subject) = match &binding.source {
@@ -443,6 +469,29 @@ impl<'a> Interpreter<'a> {
                             error,
                         }
                     })?;
+                    (array, subject)
+                }
+                &Source::Host { function, result } => {
+                    let array = results
+                        .get(function, result)
+                        .map_err(|error| match error {
+                            GraphError::MissingParameter { name, .. } => {
+                                TileError::MissingParameter {
+                                    name,
+                                    buffer: buffer.name.clone(),
+                                }
+                            }
+                            error => TileError::Function {
+                                buffer: buffer.name.clone(),
+                                error,
+                            },
+                        })?
+                        .ok_or_else(|| TileError::MissingResult {
+                            buffer: buffer.name.clone(),
+                            function,
+                            result,
+                        })?;
+                    let subject = format!("host function of buffer '{}'", buffer.name);
                     (array, subject)
                 }
                 Source::Input(_) | Source::Output(_) => continue,

@@ -1,7 +1,7 @@
 //! The simulator as a device: the host side of a program's external syncs.
 //!
 //! All tiles of the package start at its entry. At the first external sync the host writes
-//! parameters and constants, at the second the inputs, at the third it reads the outputs; then the
+//! parameters, constants and what it computes from them, at the second the inputs, at the third it reads the outputs; then the
 //! program waits for inputs again. The host copies binding slices while all tiles wait; that takes
 //! no cycles of the chip.
 
@@ -9,6 +9,7 @@ use crate::device::{Device, DeviceError, Program, check_shape};
 use crate::machine::{Halt, Machine, MachineError, SyncRecord, names};
 use crate::report::{RunCycles, RunReport};
 use ipu_image::package::{Binding, HostCall, Metadata, Package, Source, Symbol};
+use ipu_interp::graph::{GraphError, HostResults};
 use ipu_interp::host::{HostArray, HostError, Parameters, pack, unpack};
 use ipu_simulator::Chip;
 use ipu_target::Target;
@@ -377,6 +378,16 @@ impl<M: Machine> Device for SimulatorDevice<M> {
         let max_cycles = self.max_cycles;
         let target = self.target.clone();
         let loaded = self.loaded(false, "initialize")?;
+        let functions = loaded.metadata.host_graphs();
+        let uses = loaded
+            .metadata
+            .bindings
+            .iter()
+            .filter_map(|b| match b.source {
+                Source::Host { function, .. } => Some(function),
+                _ => None,
+            });
+        let mut results = HostResults::new(&functions, parameters, uses);
         for binding in &loaded.metadata.bindings {
             let array = match &binding.source {
                 Source::Parameter(name) => {
@@ -400,6 +411,17 @@ impl<M: Machine> Device for SimulatorDevice<M> {
                         binding: binding.name.clone(),
                         error,
                     })?,
+                &Source::Host { function, result } => {
+                    let array = results.get(function, result).map_err(|error| match error {
+                        GraphError::MissingParameter { name, ty, .. } => {
+                            DeviceError::MissingParameter { name, ty }
+                        }
+                        error => error.into(),
+                    })?;
+                    // The package was checked: it is there.
+                    let Some(array) = array else { continue };
+                    array
+                }
                 Source::Input(_) | Source::Output(_) => continue,
             };
             write(&mut loaded.machine, binding, &array)?;

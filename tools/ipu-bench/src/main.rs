@@ -52,7 +52,7 @@ enum Command {
         kernels: Option<PathBuf>,
     },
     /// Compiles the models of examples/, runs them on the simulator and compares the results with
-    /// the expected ones.
+    /// the expected ones. Without --workload those whose data are in the repository.
     Workloads {
         /// How to print.
         #[arg(long, value_enum, default_value_t)]
@@ -70,6 +70,12 @@ enum Command {
         /// examples/vit-small has.
         #[arg(long, value_name = "DIR")]
         seeds: Option<PathBuf>,
+        /// Folder of other data for the workload named, as examples/data.py writes it.
+        #[arg(long, value_name = "DIR", requires = "workload")]
+        data: Option<PathBuf>,
+        /// Element type of partial sums.
+        #[arg(long, default_value = "f32", value_parser = ["f32", "f16", "any"])]
+        partials: String,
     },
     /// Times operator selection on encoders of the size of known models.
     Selection {
@@ -142,12 +148,16 @@ fn run(command: Command) -> Result<()> {
             tiles,
             examples,
             seeds,
+            data,
+            partials,
         } => workloads::run(&workloads::Request {
             format,
             only: workload.as_deref(),
             tiles,
             examples: examples.as_deref(),
             seeds: seeds.as_deref(),
+            data: data.as_deref(),
+            partials: &partials,
         }),
         Command::Selection {
             format,

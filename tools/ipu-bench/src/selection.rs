@@ -243,7 +243,12 @@ pub fn rank(format: Format, name: &str, tiles: u32, plans: usize) -> Result<()> 
     // As many as wanted, evenly over the estimated compute cycles.
     let step = hints.len().div_ceil(plans.max(1)).max(1);
     for hint in hints.iter().step_by(step) {
-        let package = with_big_stack(|| workloads::compile_with(&path, tiles, hint));
+        let options = Options {
+            tiles,
+            hints: hint.clone(),
+            ..Options::default()
+        };
+        let package = with_big_stack(|| workloads::compile(&path, &options));
         // A plan may be one that does not fit the whole model.
         let Ok(package) = package else { continue };
         let Simulated { estimated, cycles } = workloads::simulate(name, &package, &folder)?;
@@ -292,7 +297,11 @@ fn hints(path: &Path, tiles: u32) -> Result<Vec<String>> {
     let text = std::fs::read(path).with_context(|| file.clone())?;
     let session = Session::new();
     let graph = session.parse(&text, &file)?.graph("main")?;
-    let host = |v| graph.definition(v).is_some_and(|op| op.kind.is_host());
+    let host = |v| {
+        graph
+            .definition(v)
+            .is_some_and(|op| matches!(op.kind, OpKind::Parameter { .. }))
+    };
     let product = graph
         .ops
         .iter()

@@ -23,31 +23,57 @@ struct Workload {
     input: &'static str,
     expected: &'static str,
     labels: Option<&'static str>,
+    /// Whether its data are in the repository; others run when their folder is named.
+    own_data: bool,
 }
 
 /// Names of the workloads, for the command line.
-pub const NAMES: [&str; WORKLOADS.len()] =
-    [WORKLOADS[0].name, WORKLOADS[1].name, WORKLOADS[2].name];
+pub const NAMES: [&str; WORKLOADS.len()] = {
+    let mut names = [""; WORKLOADS.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = WORKLOADS[i].name;
+        i += 1;
+    }
+    names
+};
 
-const WORKLOADS: [Workload; 3] = [
+/// A workload whose data `examples/data.py` makes.
+const fn large(name: &'static str) -> Workload {
+    Workload {
+        name,
+        input: "input.npy",
+        expected: "expected.npy",
+        labels: None,
+        own_data: false,
+    }
+}
+
+const WORKLOADS: [Workload; 6] = [
     Workload {
         name: "mlp-digits",
         input: "images.npy",
         expected: "logits.npy",
         labels: Some("labels.npy"),
+        own_data: true,
     },
     Workload {
         name: "vit-digits",
         input: "images.npy",
         expected: "logits.npy",
         labels: Some("labels.npy"),
+        own_data: true,
     },
     Workload {
         name: VIT_SMALL,
         input: "input.npy",
         expected: "expected.npy",
         labels: None,
+        own_data: true,
     },
+    large("siglip-attention"),
+    large("siglip-mlp"),
+    large("gemm-4096"),
 ];
 
 /// The workload for which `--seeds` has more data.
@@ -68,6 +94,10 @@ pub struct Request<'a> {
     pub examples: Option<&'a Path>,
     /// Folder with more data for vit-small, a folder for each seed.
     pub seeds: Option<&'a Path>,
+    /// Folder with other data for the one workload.
+    pub data: Option<&'a Path>,
+    /// Element type of partial sums: f32, f16 or any.
+    pub partials: &'a str,
 }
 
 /// One model with one set of data.
@@ -114,16 +144,35 @@ pub fn run(request: &Request<'_>) -> Result<()> {
     let own = root.unwrap_or(Path::new(".")).join("examples");
     let examples = request.examples.unwrap_or(&own);
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
-    let chosen = |w: &&Workload| request.only.is_none_or(|name| name == w.name);
+    let chosen = |w: &&Workload| match request.only {
+        Some(name) => name == w.name,
+        None => w.own_data,
+    };
+    if request.data.is_some() && request.only.is_none() {
+        bail!("--data holds the data of one workload; name it by --workload");
+    }
     for workload in WORKLOADS.iter().filter(chosen) {
         let folder = examples.join(workload.name);
-        let mut data = vec![(None, folder.clone())];
+        let mut data = match request.data {
+            Some(data) => vec![(None, data.to_owned())],
+            None if workload.own_data => vec![(None, folder.clone())],
+            None => bail!(
+                "the data of {0} are too large for the repository: write them by \
+                 examples/data.py {0} DIR and pass --data=DIR",
+                workload.name
+            ),
+        };
         if let Some(seeds) = request.seeds.filter(|_| workload.name == VIT_SMALL) {
             data.extend(subfolders(seeds)?.into_iter().map(|(n, p)| (Some(n), p)));
         }
         // MLIR recurses on nesting, and its objects stay on their thread.
         let start = Instant::now();
-        let package = with_big_stack(|| compile(&folder.join("model.mlir"), request.tiles))?;
+        let options = Options {
+            tiles: request.tiles,
+            partials: request.partials.to_owned(),
+            ..Options::default()
+        };
+        let package = with_big_stack(|| compile(&folder.join("model.mlir"), &options))?;
         let compile_seconds = start.elapsed().as_secs_f64();
         for (seed, folder) in data {
             let (row, comparison) = measure(
@@ -191,25 +240,16 @@ pub fn simulate(name: &str, package: &Package, folder: &Path) -> Result<Simulate
     })
 }
 
-fn compile(path: &Path, tiles: u32) -> Result<Package> {
-    compile_with(path, tiles, "")
-}
-
-/// Compiles a model with demands on its plans.
+/// Compiles a model.
 ///
 /// # Errors
 /// The model cannot be read or does not compile.
-pub fn compile_with(path: &Path, tiles: u32, hints: &str) -> Result<Package> {
+pub fn compile(path: &Path, options: &Options) -> Result<Package> {
     let file = path.display().to_string();
     let text = std::fs::read(path).with_context(|| file.clone())?;
     let session = Session::new();
     let mut model = session.parse(&text, &file)?;
-    let options = Options {
-        tiles,
-        hints: hints.to_owned(),
-        ..Options::default()
-    };
-    for (_, pipeline) in stages(&options) {
+    for (_, pipeline) in stages(options) {
         model.run(&pipeline)?;
     }
     Package::from_bytes(&model.package()?).with_context(|| file.clone())

@@ -12,8 +12,8 @@ pub use code::kernel_source;
 
 use crate::memory::{self, PeakMemory};
 use crate::package::{
-    Binding, HostCall, ImagesBuilder, Metadata, Package, PackageError, StepKind, StepPlaces,
-    StepSummary, Symbol, SymbolKind,
+    Binding, HostCall, HostFunction, ImagesBuilder, Metadata, Package, PackageError, StepKind,
+    StepPlaces, StepSummary, Symbol, SymbolKind,
 };
 use crate::timeline::timeline;
 use ipu_exchange::check::{AbsoluteTransfer, CheckError, EncodedRow, check};
@@ -340,7 +340,7 @@ fn metadata(
         match b.source {
             Source::Input(i) => drop(inputs.insert(i, ty.clone())),
             Source::Output(i) => drop(outputs.insert(i, ty.clone())),
-            Source::Parameter { .. } | Source::Constant { .. } => {}
+            Source::Parameter { .. } | Source::Constant { .. } | Source::Host { .. } => {}
         }
     }
     let times = timeline(program, target, kernels);
@@ -358,18 +358,22 @@ fn metadata(
             StepSummary {
                 name: step.name().to_owned(),
                 kind,
-                // Without the folder: the same model gives the same package wherever it lies.
-                location: location.rsplit('/').next().unwrap_or_default().to_owned(),
+                location: without_folder(location),
                 scheduled_cycles,
             }
         })
         .collect();
+    let mut host = HostFunction::of_program(program)?;
+    for op in host.iter_mut().flat_map(|f| &mut f.ops) {
+        op.location = without_folder(&op.location);
+    }
     Ok(Metadata {
         function: program.name.clone(),
         inputs: inputs.into_values().collect(),
         outputs: outputs.into_values().collect(),
         entry: target.load_base,
         calls: HostCall::PROTOCOL.to_vec(),
+        host,
         bindings: Binding::of_program(program)?,
         steps,
         places: Vec::new(),
@@ -377,6 +381,11 @@ fn metadata(
         scheduled_cycles: times.total,
         peak_memory: PeakMemory::default(),
     })
+}
+
+/// A location in a package: the same model gives the same package wherever it lies.
+fn without_folder(location: &str) -> String {
+    location.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 fn symbols(program: &TileProgram, linked: &code::Linked) -> Vec<Symbol> {

@@ -2,14 +2,18 @@
 //!
 //! Tiles are below the target's count and ascend; segments lie between `load_base` and
 //! `loader_end`, ascend and do not overlap; every blob is used; the entry is loaded, executable
-//! code on every tile; the host protocol is that of the format; every binding names an existing
-//! input or output, fits its type, and its layout holds the tensor on distinct tiles within tile
+//! code on every tile; the host protocol is that of the format; every operator of a host function
+//! reads results before its own, of types that it takes, and the tensors of a function are of
+//! bounded size together; every binding names an existing input, output or result of a host
+//! function, fits its type, and its layout holds the tensor on distinct tiles within tile
 //! memory; every output is bound once; places name existing tiles and every step; the peak memory
 //! is at least the image of its tile and at most the memory of a tile; symbols lie in tile memory
 //! and are sorted.
 
 use super::error::value;
-use super::{Binding, HostCall, Metadata, Package, PackageError, Source};
+use super::{Binding, HostCall, HostFunction, Metadata, Package, PackageError, Source};
+use ipu_program::graph::OpKind;
+use ipu_program::infer;
 use ipu_program::layout::{ElementOrder, Layout, PANEL};
 use ipu_program::types::TensorType;
 use ipu_target::Target;
@@ -129,6 +133,9 @@ fn metadata(m: &Metadata, target: &Target) -> Result {
     for (i, ty) in m.inputs.iter().chain(&m.outputs).enumerate() {
         shape(&format!("argument or result {i}"), ty)?;
     }
+    for function in &m.host {
+        host_function(function)?;
+    }
     for b in &m.bindings {
         binding(b, m, target)?;
         if let Source::Output(i) = b.source {
@@ -226,6 +233,20 @@ fn binding(b: &Binding, m: &Metadata, target: &Target) -> Result {
             ));
         }
         Source::Parameter(_) => {}
+        Source::Host { function, result } => {
+            let of = |what: &str| subject(&format!("{what} of the host"));
+            let count = m.host.len();
+            let found = m.host.get(*function as usize).ok_or_else(|| {
+                value(METADATA, of("function"), function, format!("below {count}"))
+            })?;
+            let count = found.results.len();
+            let ty = found
+                .ty(*result)
+                .ok_or_else(|| value(METADATA, of("result"), result, format!("below {count}")))?;
+            if *ty != b.model {
+                return Err(value(METADATA, subject("type"), &b.model, ty));
+            }
+        }
         Source::Constant(values) => {
             let (found, all) = (values.len() as u64, b.model.elements());
             if found != 1 && found != all {
@@ -266,6 +287,57 @@ fn binding(b: &Binding, m: &Metadata, target: &Target) -> Result {
                 memory.start
             ),
         ));
+    }
+    Ok(())
+}
+
+fn host_function(f: &HostFunction) -> Result {
+    let mut elements = 0u64;
+    for (i, op) in f.ops.iter().enumerate() {
+        let subject = |what: &str| format!("host function '{}': {what} of operator {i}", f.name);
+        shape(&subject("shape"), &op.ty)?;
+        elements = elements.saturating_add(op.ty.elements());
+        if elements > MAX_ELEMENTS {
+            let subject = format!("host function '{}': elements of all tensors", f.name);
+            let expected = format!("at most {MAX_ELEMENTS}");
+            return Err(value(METADATA, subject, elements, expected));
+        }
+        let mut types = Vec::with_capacity(op.operands.len());
+        for &operand in &op.operands {
+            let before = f
+                .ops
+                .get(operand as usize)
+                .filter(|_| (operand as usize) < i);
+            let before = before.ok_or_else(|| {
+                value(METADATA, subject("operand"), operand, format!("below {i}"))
+            })?;
+            types.push(before.ty.clone());
+        }
+        let name = format!("nn.{}", op.kind.name());
+        match &op.kind {
+            OpKind::Repeat { .. } => {
+                return Err(value(METADATA, subject("kind"), name, "no repeat"));
+            }
+            OpKind::Parameter { name } if name.is_empty() => {
+                let expected = "a key of the weights file";
+                return Err(value(METADATA, subject("parameter name"), "''", expected));
+            }
+            kind => infer::check(kind, &types, std::slice::from_ref(&op.ty)).map_err(|e| {
+                let expected = format!("one that fits its types: {e}");
+                value(METADATA, subject("kind"), name, expected)
+            })?,
+        }
+    }
+    for (i, &result) in f.results.iter().enumerate() {
+        if result as usize >= f.ops.len() {
+            let subject = format!("host function '{}': operator of result {i}", f.name);
+            return Err(value(
+                METADATA,
+                subject,
+                result,
+                format!("below {}", f.ops.len()),
+            ));
+        }
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ use sha2::{Digest, Sha256};
 use std::ops::Range;
 
 /// Version of the file format and of the host protocol.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 /// First bytes of the file; the line end shows text conversions.
 pub const MAGIC: &[u8; 8] = b"IPUEXE\r\n";
 

@@ -81,6 +81,24 @@ pub enum PackageError {
         /// Values allowed.
         expected: String,
     },
+    /// A host function that is not well formed.
+    #[error("host function '{function}' reads a value before it is computed")]
+    HostFunction {
+        /// Symbol.
+        function: String,
+    },
+    /// A binding of a program to a result that no host function has.
+    #[error(
+        "buffer '{buffer}' is bound to result {result} of host function {function}, which does not exist"
+    )]
+    HostResult {
+        /// Buffer.
+        buffer: String,
+        /// Number of the function.
+        function: u32,
+        /// Number of the result.
+        result: u32,
+    },
     /// A binding of a program that was not placed.
     #[error("buffer '{buffer}' is bound to the host but has no address: place the program first")]
     Unplaced {

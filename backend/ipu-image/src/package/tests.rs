@@ -1,5 +1,6 @@
 use super::container::assemble;
 use super::*;
+use ipu_program::graph::{BinaryKind, OpKind};
 use ipu_program::layout::{ElementOrder, MemoryClass, Split};
 use ipu_program::types::ElementType;
 use pretty_assertions::assert_eq;
@@ -46,6 +47,7 @@ fn small() -> Package {
         outputs: vec![ty.clone()],
         entry: target.load_base,
         calls: HostCall::PROTOCOL.to_vec(),
+        host: Vec::new(),
         bindings: vec![
             binding(Source::Input(0), &ty, "x", 0x61000),
             binding(Source::Parameter("fc.bias".into()), &bias, "b", 0x62000),
@@ -157,7 +159,7 @@ fn messages_name_what_was_found_and_expected() {
     );
     assert_eq!(
         damage(8, 1),
-        "package: format version 1, written by tools 0.1.0; these tools 0.1.0 read version 3: compile the model again with these tools, or run the package with tools 0.1.0"
+        "package: format version 1, written by tools 0.1.0; these tools 0.1.0 read version 4: compile the model again with these tools, or run the package with tools 0.1.0"
     );
     assert!(damage(60, b'x').starts_with("package: section 'header': checksum is "));
     assert!(damage(bytes.len() - 1, 9).starts_with("package: section 'symbols': checksum is "));
@@ -285,7 +287,7 @@ proptest! {
     fn changed_contents_never_panic(
         section in 0usize..4, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), cut: bool,
     ) {
-        let bytes = small().to_bytes().unwrap();
+        let bytes = with_host_function().to_bytes().unwrap();
         let header = Header::read(&bytes).unwrap();
         let mut contents: [Vec<u8>; 4] = std::array::from_fn(|i| bytes[header.sections[i].1.clone()].to_vec());
         for (at, value) in changes {
@@ -312,5 +314,153 @@ fn places_name_the_step() {
     assert_eq!(name(0, base + 4), Some((0, "add")));
     for (tile, address) in [(2, base), (0, base - 4), (0, base + 8)] {
         assert_eq!(name(tile, address), None, "{tile} {address:#x}");
+    }
+}
+
+/// The small package with its parameter as the sum of a parameter and a constant.
+fn with_host_function() -> Package {
+    let mut package = small();
+    let ty = package.metadata.bindings[1].model.clone();
+    let op = |kind, operands: &[u32]| HostOp {
+        kind,
+        operands: operands.to_vec(),
+        ty: ty.clone(),
+        location: "m.mlir:2:3".into(),
+    };
+    package.metadata.host = vec![HostFunction {
+        name: "host0".into(),
+        ops: vec![
+            op(
+                OpKind::Parameter {
+                    name: "fc.bias".into(),
+                },
+                &[],
+            ),
+            op(OpKind::Constant { values: vec![0.5] }, &[]),
+            op(OpKind::Binary(BinaryKind::Add), &[0, 1]),
+        ],
+        results: vec![2],
+    }];
+    package.metadata.bindings[1].source = Source::Host {
+        function: 0,
+        result: 0,
+    };
+    package
+}
+
+#[test]
+fn host_functions_survive_files_and_graphs() {
+    let package = with_host_function();
+    let bytes = package.to_bytes().unwrap();
+    assert_eq!(Package::from_bytes(&bytes).unwrap(), package);
+    let program = TileProgram {
+        host: package.metadata.host_graphs(),
+        ..TileProgram::default()
+    };
+    assert_eq!(
+        HostFunction::of_program(&program).unwrap(),
+        package.metadata.host
+    );
+    let mut early = program;
+    early.host[0].ops.swap(0, 2);
+    assert_eq!(
+        HostFunction::of_program(&early).unwrap_err().to_string(),
+        "host function 'host0' reads a value before it is computed"
+    );
+}
+
+#[test]
+fn host_functions_are_checked() {
+    let refuse = |change: &dyn Fn(&mut HostFunction)| {
+        let mut package = with_host_function();
+        change(&mut package.metadata.host[0]);
+        let message = package.to_bytes().unwrap_err().to_string();
+        let start = "package: section 'metadata': ";
+        message.strip_prefix(start).unwrap().to_owned()
+    };
+    let binding = |function, result| {
+        let mut package = with_host_function();
+        package.metadata.bindings[1].source = Source::Host { function, result };
+        package.to_bytes().unwrap_err().to_string()
+    };
+    assert_eq!(
+        binding(1, 0),
+        "package: section 'metadata': binding 'b': function of the host is 1, expected below 1"
+    );
+    assert_eq!(
+        binding(0, 1),
+        "package: section 'metadata': binding 'b': result of the host is 1, expected below 1"
+    );
+    assert_eq!(
+        refuse(&|f| f.results[0] = 3),
+        "host function 'host0': operator of result 0 is 3, expected below 3"
+    );
+    // An operator that reads itself or a later one.
+    for operand in [2, 3, u32::MAX] {
+        assert_eq!(
+            refuse(&|f| f.ops[2].operands[1] = operand),
+            format!("host function 'host0': operand of operator 2 is {operand}, expected below 2")
+        );
+    }
+    assert_eq!(
+        refuse(&|f| f.ops[2].kind = OpKind::MATMUL),
+        "host function 'host0': kind of operator 2 is nn.matmul, expected one that fits its types: needs matrices: lhs is tensor<3xf16>, rhs is tensor<3xf16>"
+    );
+    assert_eq!(
+        refuse(&|f| f.ops[1].kind = OpKind::Constant {
+            values: vec![1.0, 2.0]
+        }),
+        "host function 'host0': kind of operator 1 is nn.constant, expected one that fits its types: result is tensor<3xf16>, expected 2 elements, one for each value"
+    );
+    assert_eq!(
+        refuse(&|f| f.ops[0].kind = OpKind::Parameter {
+            name: String::new()
+        }),
+        "host function 'host0': parameter name of operator 0 is '', expected a key of the weights file"
+    );
+    assert_eq!(
+        refuse(&|f| f.ops[0].kind = OpKind::Repeat {
+            count: 1,
+            body: Box::default()
+        }),
+        "host function 'host0': kind of operator 0 is nn.repeat, expected no repeat"
+    );
+    assert_eq!(
+        refuse(&|f| f.ops[0].ty.shape = vec![0]),
+        "host function 'host0': shape of operator 0 is tensor<0xf16>, expected 1 to 2147483648 elements"
+    );
+    // The tensors of a function together are bounded.
+    assert_eq!(
+        refuse(&|f| f.ops.iter_mut().for_each(|op| op.ty.shape = vec![1 << 30])),
+        "host function 'host0': elements of all tensors is 3221225472, expected at most 2147483648"
+    );
+    // Another type than the binding has.
+    assert_eq!(
+        refuse(&|f| f.ops.iter_mut().for_each(|op| op.ty.shape = vec![1])),
+        "binding 'b': type is tensor<3xf16>, expected tensor<1xf16>"
+    );
+}
+
+#[test]
+fn a_file_cannot_hold_an_unknown_operator() {
+    let package = with_host_function();
+    let bytes = package.to_bytes().unwrap();
+    let header = Header::read(&bytes).unwrap();
+    let contents: [Vec<u8>; 4] =
+        std::array::from_fn(|i| bytes[header.sections[i].1.clone()].to_vec());
+    // The position of the kind of the first operator: before the length of its parameter's name.
+    let name = b"\x07fc.bias";
+    let at = contents[0]
+        .windows(name.len())
+        .position(|w| w == name)
+        .unwrap()
+        - 1;
+    assert_eq!(contents[0][at], 0);
+    // One kind after the last that a file knows is `Repeat`.
+    for kind in [21, 22, 99] {
+        let mut contents = contents.clone();
+        contents[0][at] = kind;
+        let bytes = assemble("ipu21", "0.1.0", &contents).unwrap();
+        assert!(Package::from_bytes(&bytes).is_err(), "{kind}");
     }
 }

@@ -7,6 +7,7 @@
 //! its steps are counted. [`exchange`] and [`viewed`] are quick estimates by sizes and samples, which
 //! say whether the exact price is worth finding out.
 
+use super::gemm::Reduction;
 use super::{COPY_KERNEL, Machine, Words, same_places};
 use crate::convert_layouts::convert_layouts;
 use ipu_program::layout::{ElementOrder, Layout, PANEL, Shard};
@@ -232,11 +233,60 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> 
     out
 }
 
+/// The elements of partial sums that part `column` of the columns of the result adds, `None` for an
+/// empty part.
+pub fn partial_view(
+    reduction: &Reduction,
+    parts: u32,
+    rows: u32,
+    column: u32,
+    result: &Layout,
+) -> Option<View> {
+    let padded = reduction.partial_type.matrix().columns;
+    let width = reduction.staging_type.matrix().columns;
+    let block = reduction.block(parts);
+    let range = result.columns.range(column, padded);
+    let [all, padded, width] = [rows, padded, width].map(u64::from);
+    (!range.is_empty()).then(|| View {
+        shape: vec![parts, rows, range.len() as u32],
+        source_offset: range.start.into(),
+        source_strides: vec![all * padded, padded, 1],
+        destination_offset: u64::from(column) * u64::from(parts * block),
+        destination_strides: vec![block.into(), width, 1],
+    })
+}
+
+/// The price of bringing `parts` partial sums of `rows` rows to where they are added.
+pub fn partial_sums(
+    machine: &Machine<'_>,
+    reduction: &Reduction,
+    parts: u32,
+    rows: u32,
+    result: &Layout,
+) -> Option<Move> {
+    let views = (0..result.columns.parts)
+        .filter_map(|column| partial_view(reduction, parts, rows, column, result));
+    let views: Vec<Option<View>> = views.map(Some).collect();
+    let from = (&reduction.partial, &reduction.partial_type);
+    let to = (&reduction.staging, &reduction.staging_type);
+    steps(machine, from, &views, to)
+}
+
 /// The move as `ipu-convert-layouts` lowers it, step by step.
 fn lowered(
     machine: &Machine<'_>,
-    (from, from_ty): (&Layout, &TensorType),
+    from: (&Layout, &TensorType),
     view: Option<&View>,
+    to: (&Layout, &TensorType),
+) -> Option<Move> {
+    steps(machine, from, &[view.cloned()], to)
+}
+
+/// Several moves between the same tensors, all exchanges in one phase.
+fn steps(
+    machine: &Machine<'_>,
+    (from, from_ty): (&Layout, &TensorType),
+    views: &[Option<View>],
     (to, to_ty): (&Layout, &TensorType),
 ) -> Option<Move> {
     let mut program = TileProgram {
@@ -248,13 +298,15 @@ fn lowered(
     };
     let source = program.add_buffer(buffer("source", from_ty, from));
     let destination = program.add_buffer(buffer("destination", to_ty, to));
-    program.steps.push(Step::Rearrange {
-        name: "move".to_owned(),
-        source,
-        destination,
-        view: view.cloned(),
-        location: String::new(),
-    });
+    for (i, view) in views.iter().enumerate() {
+        program.steps.push(Step::Rearrange {
+            name: format!("move{i}"),
+            source,
+            destination,
+            view: view.clone(),
+            location: String::new(),
+        });
+    }
     convert_layouts(&mut program, machine.kernels).ok()?;
     let mut ports = Ports::new(machine.tiles.max(from.tile_end()).max(to.tile_end()));
     let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
@@ -272,7 +324,8 @@ fn lowered(
                 }
             }
             Step::Exchange { copies, .. } => {
-                crossed = true;
+                // Of several moves the copies of the later ones come before the common exchange.
+                crossed = views.len() == 1;
                 for t in copies.iter().flat_map(|c| &c.transfers) {
                     let tiles = t.destinations.iter().map(|d| d.0);
                     ports.send(t.source, t.words.into(), 1);

@@ -268,16 +268,8 @@ fn describe(frontier: &Frontier<'_>, choice: u32) -> String {
 /// What a choice takes in a state.
 fn parts(frontier: &mut Frontier<'_>, s: usize, state: &State, choice: u32) -> Option<Parts> {
     let next = frontier.follow_choice(s, state, choice)?;
-    let opening = frontier.machine.phase(0);
     let c = &frontier.choices[choice as usize];
-    let own = match c.plan.grid_k {
-        1 => c.plan.exchange_cycles,
-        _ => c.plan.exchange_cycles.saturating_sub(opening),
-    };
-    let (exchange, conversion) = (
-        next.moved.events + own,
-        next.moved.before + next.moved.after,
-    );
+    let (exchange, conversion) = (next.moved.events, next.moved.before + next.moved.after);
     Some(Parts {
         compute: c.plan.compute_cycles as i64,
         exchange: exchange as i64,

@@ -9,9 +9,10 @@
 use super::price::{LayoutId, Prices};
 use super::problem::{Operand, Origin, Problem, Step};
 use super::{Limits, space};
-use crate::select_operators::plans::moves::Move;
-use crate::select_operators::plans::{Candidate, Machine};
-use ipu_program::layout::Layout;
+use crate::select_operators::plans::gemm::Reduction;
+use crate::select_operators::plans::moves::{self, Move};
+use crate::select_operators::plans::{Candidate, Machine, spread};
+use ipu_program::layout::{ElementOrder, Layout, Split};
 use ipu_program::plan::{Family, Plan};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -126,6 +127,8 @@ type Context = Vec<(Option<LayoutId>, Vec<LayoutId>)>;
 struct Expansion {
     choice: u32,
     moved: Move,
+    /// Its partial sums on their way to where they are added.
+    own: Move,
     /// Stored values that get their layouts by it.
     placed: Vec<(u32, LayoutId, u64)>,
     /// Copies that it makes: value, layout, bytes.
@@ -166,6 +169,8 @@ pub struct Frontier<'p> {
     /// Number of plans before reduction.
     counts: HashMap<u32, u32>,
     following: HashMap<(u32, usize, LayoutId), Option<u32>>,
+    /// Exchanges of partial sums by choice.
+    sums: HashMap<u32, Option<Move>>,
     nodes: Vec<Node>,
     /// The choices of segments that were solved apart.
     lists: Vec<Vec<u32>>,
@@ -193,6 +198,7 @@ impl<'p> Frontier<'p> {
             options: HashMap::new(),
             counts: HashMap::new(),
             following: HashMap::new(),
+            sums: HashMap::new(),
             nodes: Vec::new(),
             lists: Vec::new(),
             only: None,
@@ -392,7 +398,7 @@ impl<'p> Frontier<'p> {
             let number = operand.access;
             let from = match stored {
                 Some(from) => *from,
-                None => self.prices.arrival(number, access, operand.origin, to),
+                None => self.prices.arrival(number, access, to),
             };
             total += self.prices.quick(number, access, from, to);
         }
@@ -436,12 +442,10 @@ impl<'p> Frontier<'p> {
                 None => match placed.iter().find(|p| p.0 == operand.base.0) {
                     Some(p) => p.1,
                     None => {
-                        let at = self.prices.arrival(number, access, operand.origin, to);
+                        let at = self.prices.arrival(number, access, to);
                         let layout = self.prices.layouts.get(at);
                         let bytes = layout.storage(access.from.element).bytes();
-                        if operand.origin == Origin::Stored {
-                            placed.push((operand.base.0, at, bytes.into()));
-                        }
+                        placed.push((operand.base.0, at, bytes.into()));
                         at
                     }
                 },
@@ -461,10 +465,36 @@ impl<'p> Frontier<'p> {
         Some(Expansion {
             choice,
             moved,
+            own: self.own(s, choice)?,
             placed,
             copies: made,
             arrivals,
         })
+    }
+
+    /// The exchange of the partial sums of a plan; `None` when it has no lowering.
+    pub fn own(&mut self, s: usize, choice: u32) -> Option<Move> {
+        let c = &self.choices[choice as usize];
+        let parts = c.plan.grid_k;
+        if parts == 1 {
+            return Some(Move::default());
+        }
+        if let Some(known) = self.sums.get(&choice) {
+            return *known;
+        }
+        let graph = self.problem.graph;
+        let op = &graph.ops[self.problem.steps[s].op];
+        let matrix = graph.ty(op.result).matrix();
+        // A product divides its columns as its weights do; a sum of rows does not.
+        let columns = match c.plan.operands.get(1) {
+            Some(weights) => weights.columns,
+            None => Split::whole(matrix.columns),
+        };
+        let reduction = Reduction::new(parts, matrix.rows, matrix.columns, columns, &c.result);
+        let machine = self.machine;
+        let found = moves::partial_sums(machine, &reduction, parts, matrix.rows, &c.result);
+        self.sums.insert(choice, found);
+        found
     }
 
     /// The state after a plan, what of its cycles are not compute of its own, and the most bytes that
@@ -475,7 +505,8 @@ impl<'p> Frontier<'p> {
         let c = &self.choices[e.choice as usize];
         let op = &problem.graph.ops[step.op];
         let opening = self.machine.phase(0);
-        let mut cycles = e.moved.before + e.moved.events + e.moved.after + c.plan.exchange_cycles;
+        let all = e.moved.with(e.own);
+        let mut cycles = all.before + all.events + all.after;
         let mut next = state.clone();
         for &(v, layout, bytes) in &e.placed {
             next.stored.push((v, layout, state.phases));
@@ -520,12 +551,12 @@ impl<'p> Frontier<'p> {
                 next.bytes += bytes;
             }
         }
-        if c.plan.grid_k > 1 {
+        if e.own.events > 0 {
             // Its partial sums cross after the product.
             if ready == 0 {
                 next.open();
+                cycles += opening;
             } else {
-                cycles -= opening.min(cycles);
                 ready -= 1;
             }
         }
@@ -786,14 +817,15 @@ impl<'p> Frontier<'p> {
             let number = access;
             let access = &problem.accesses[access as usize];
             let matrix = access.to.matrix();
-            let order = ipu_program::layout::ElementOrder::Rows;
-            let to = crate::select_operators::plans::spread(self.machine.tiles, matrix, order);
-            let to = self.prices.layouts.id(&to);
-            let stored = state.stored.iter().find(|s| s.0 == base.0).map(|s| s.1);
-            let from = match stored {
-                Some(from) => from,
-                None => self.prices.arrival(number, access, Origin::Bound, to),
+            let tiles = self.machine.tiles;
+            let mut rows = |matrix| {
+                let layout = spread(tiles, matrix, ElementOrder::Rows);
+                self.prices.layouts.id(&layout)
             };
+            let to = rows(matrix);
+            let stored = state.stored.iter().find(|s| s.0 == base.0).map(|s| s.1);
+            // An argument that nobody else reads arrives in rows.
+            let from = stored.unwrap_or_else(|| rows(access.from.matrix()));
             let moved = self.prices.exact(number, access, from, to);
             total = total.with(moved.unwrap_or_default());
         }
@@ -808,7 +840,7 @@ impl<'p> Frontier<'p> {
         let (after, around, most) = self.after(s, state, &e);
         Some(Followed {
             state: after,
-            moved: e.moved,
+            moved: e.moved.with(e.own),
             placed: e.placed,
             copied: e.copies,
             around,
@@ -821,7 +853,7 @@ impl<'p> Frontier<'p> {
 pub struct Followed {
     /// The state after it.
     pub state: State,
-    /// What moved.
+    /// What moved, partial sums included.
     pub moved: Move,
     /// Arguments that got their layouts, with their bytes.
     pub placed: Vec<(u32, LayoutId, u64)>,
@@ -888,18 +920,18 @@ fn retain(list: Vec<Choice>, most: usize) -> Vec<Choice> {
     list
 }
 
-/// Leaves the labels of a state that no other beats, and the fastest of some forms; says whether a
-/// bound cut any.
+/// Leaves the labels of a state that can be of use: one goes when another of the same form beats it
+/// in everything, or as many of different forms as there shall be finalists. Says whether a bound
+/// cut any.
 fn reduce(labels: &mut Vec<Label>, limits: &Limits) -> bool {
     labels.sort_unstable();
     let mut kept: Vec<Label> = Vec::new();
-    let mut forms: BTreeSet<u64> = BTreeSet::new();
     for &label in labels.iter() {
-        let beaten = kept
+        let better = kept
             .iter()
-            .any(|k| k.persistent <= label.persistent && k.peak <= label.peak);
-        let other = forms.len() < limits.finalists && forms.insert(label.form);
-        if !beaten || other {
+            .filter(|k| k.persistent <= label.persistent && k.peak <= label.peak);
+        let forms: BTreeSet<u64> = better.map(|k| k.form).collect();
+        if !forms.contains(&label.form) && forms.len() < limits.finalists {
             kept.push(label);
         }
     }

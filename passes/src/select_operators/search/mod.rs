@@ -63,7 +63,7 @@ impl Limits {
             beam: 96,
             inner: 32,
             interfaces: 12,
-            labels: 8,
+            labels: 12,
             finalists: finalists.max(1),
         }
     }

@@ -1,6 +1,6 @@
 //! Layouts by number, and the prices of moves between them, each found out once.
 
-use super::problem::{Access, Origin};
+use super::problem::Access;
 use crate::select_operators::plans::moves::{self, Move};
 use crate::select_operators::plans::{Machine, arrival, spread};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
@@ -100,23 +100,15 @@ impl<'a> Prices<'a> {
         })
     }
 
-    /// The layout in which an argument arrives of which an operator reads `access` in `to`; of a
-    /// bound parameter, the layout in which it is bound.
-    pub fn arrival(
-        &mut self,
-        number: u32,
-        access: &Access,
-        origin: Origin,
-        to: LayoutId,
-    ) -> LayoutId {
+    /// The layout in which an argument arrives of which an operator reads `access` in `to`.
+    pub fn arrival(&mut self, number: u32, access: &Access, to: LayoutId) -> LayoutId {
         if let Some(&id) = self.arrivals.get(&(to, number)) {
             return id;
         }
         let (tiles, layout) = (self.machine.tiles, self.layouts.get(to));
-        let arrived = match origin {
-            Origin::Bound => spread(tiles, access.from.matrix(), ElementOrder::Rows),
-            _ if access.view.is_none() => arrival(layout, access.from.matrix()),
-            _ => view_arrival(tiles, &access.from, &access.to, layout),
+        let arrived = match access.view {
+            None => arrival(layout, access.from.matrix()),
+            Some(_) => view_arrival(tiles, &access.from, &access.to, layout),
         };
         let id = self.layouts.id(&arrived);
         self.arrivals.insert((to, number), id);

@@ -2,9 +2,9 @@
 //! live.
 
 use super::space;
-use crate::select_operators::host;
 use crate::select_operators::views::Views;
 use ipu_program::graph::{Graph, OpKind, ValueId};
+use ipu_program::host::HostValues;
 use ipu_program::tile::View;
 use ipu_program::types::TensorType;
 use std::collections::HashMap;
@@ -28,8 +28,6 @@ pub struct Access {
 pub enum Origin {
     /// The host writes it in whatever layout is wanted.
     Host,
-    /// A parameter that is bound as it is and moved on the chip.
-    Bound,
     /// A stored value.
     Stored,
 }
@@ -64,6 +62,8 @@ pub struct Problem<'a> {
     pub graph: &'a Graph,
     /// Its views.
     pub views: Views,
+    /// What the host computes.
+    host: HostValues,
     /// Operators that need plans, in program order.
     pub steps: Vec<Step>,
     /// Every way in which an operand is read.
@@ -85,6 +85,7 @@ impl<'a> Problem<'a> {
         let mut known: HashMap<String, u32> = HashMap::new();
         let mut p = Problem {
             graph,
+            host: HostValues::of(graph),
             steps: Vec::new(),
             accesses: Vec::new(),
             last: vec![0; graph.values.len()],
@@ -94,7 +95,7 @@ impl<'a> Problem<'a> {
         };
         let mut accesses: HashMap<String, u32> = HashMap::new();
         for (i, op) in graph.ops.iter().enumerate() {
-            if op.kind.is_host() || p.views.is_virtual(op.result) {
+            if p.host.contains(op.result) || p.views.is_virtual(op.result) {
                 continue;
             }
             let step = p.steps.len() as u32;
@@ -155,10 +156,8 @@ impl<'a> Problem<'a> {
         let graph = self.graph;
         let viewed = self.views.viewed(graph, value);
         let base = viewed.base;
-        let origin = if host(graph, value) {
+        let origin = if self.host.contains(value) {
             Origin::Host
-        } else if host(graph, base) {
-            Origin::Bound
         } else {
             Origin::Stored
         };

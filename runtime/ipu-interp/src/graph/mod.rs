@@ -10,10 +10,13 @@
 mod attention;
 mod axes;
 mod elementwise;
+mod functions;
 mod moves;
 mod products;
 #[cfg(test)]
 mod tests;
+
+pub use functions::HostResults;
 
 use crate::host::{HostArray, HostError, Parameters, shape};
 use ipu_program::graph::{Activation, BinaryKind, Graph, Op, OpKind, ValueId, parameter_key};

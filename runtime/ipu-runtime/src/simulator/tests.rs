@@ -1,6 +1,7 @@
 use super::*;
 use ipu_image::memory::PeakMemory;
-use ipu_image::package::{ImagesBuilder, StepKind, StepSummary};
+use ipu_image::package::{HostFunction, HostOp, ImagesBuilder, StepKind, StepSummary};
+use ipu_program::graph::{BinaryKind, OpKind};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
 use ipu_program::types::{ElementType, TensorType};
 use pretty_assertions::assert_eq;
@@ -47,6 +48,7 @@ fn package() -> Package {
         outputs: vec![ty.clone()],
         entry: target.load_base,
         calls: HostCall::PROTOCOL.to_vec(),
+        host: Vec::new(),
         bindings: vec![
             binding(Source::Input(0), &ty, "x", X),
             binding(Source::Parameter("bias".into()), &bias, "b", B),
@@ -259,6 +261,47 @@ fn errors_name_the_subject() {
         message(device(1).load(program).unwrap_err()),
         "running to the external sync for Initialize within 1 cycles: no end within the limit"
     );
+}
+
+/// The bias as twice a parameter, computed by the host.
+#[test]
+fn host_functions_are_computed_at_initialize() {
+    let mut package = package();
+    let ty = package.metadata.bindings[1].model.clone();
+    let op = |kind, operands: &[u32]| HostOp {
+        kind,
+        operands: operands.to_vec(),
+        ty: ty.clone(),
+        location: "m.mlir:2:3".into(),
+    };
+    let name = "bias".to_owned();
+    package.metadata.host = vec![HostFunction {
+        name: "host0".into(),
+        ops: vec![
+            op(OpKind::Parameter { name }, &[]),
+            op(OpKind::Binary(BinaryKind::Add), &[0, 0]),
+        ],
+        results: vec![1],
+    }];
+    package.metadata.bindings[1].source = Source::Host {
+        function: 0,
+        result: 0,
+    };
+    package.check(Target::ipu21()).unwrap();
+    let mut device = device(10_000);
+    let program = Program {
+        package: Some(&package),
+        ..Program::default()
+    };
+    device.load(program).unwrap();
+    let missing = device.initialize(&Parameters::new()).unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "parameter 'bias' is missing; expected tensor<3xf16> in the weights"
+    );
+    device.initialize(&parameters()).unwrap();
+    let (outputs, _) = device.run(&[host(&[4, 3], &[1.0])]).unwrap();
+    assert_eq!(outputs[0].values()[..4], [21.0, 41.0, 61.0, 21.0]);
 }
 
 /// The protocol on the simulator itself: tiles that only meet the host.

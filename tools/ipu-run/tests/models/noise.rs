@@ -40,9 +40,9 @@ fn noisy(source: &Graph, random: &mut Random) -> Graph {
     for op in &source.ops {
         let operands = op.operands.iter().filter_map(|v| map[v.0 as usize]);
         let operands: Vec<ValueId> = operands.collect();
-        let ty = match op.kind.is_host() {
-            true => source.ty(op.result).clone(),
-            false => wide(op.result),
+        let ty = match op.kind {
+            OpKind::Parameter { .. } | OpKind::Constant { .. } => source.ty(op.result).clone(),
+            _ => wide(op.result),
         };
         let v = out.add_op(op.kind.clone(), operands, ty, op.location.clone());
         map[op.result.0 as usize] = Some(shake(&mut out, v));

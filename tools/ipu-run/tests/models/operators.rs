@@ -2,6 +2,8 @@
 //! softmax, attention, reductions, chains of views, joins, casts, in odd shapes. Values are kept
 //! small and denominators positive, so that an error says something.
 
+mod host;
+
 use crate::generate::{Model, Random, array, nested};
 use ipu_passes::registry::Options;
 use ipu_program::types::{ElementType, TensorType};
@@ -19,8 +21,6 @@ struct Value {
     ty: TensorType,
     /// No element is larger.
     bound: f32,
-    /// Whether a parameter, constant or a reshape of one.
-    host: bool,
 }
 
 impl Value {
@@ -85,7 +85,6 @@ impl Builder {
             name: format!("%x{}", self.inputs.len()),
             ty: TensorType::new(shape, element),
             bound: 1.0,
-            host: false,
         };
         self.inputs.push(value.clone());
         self.values.push(value.clone());
@@ -106,12 +105,7 @@ impl Builder {
         let _ = writeln!(self.body, "  {name} = nn.parameter \"{key}\" : {ty}");
         let data = array(&mut self.random, shape, map);
         self.weights.insert(key, data);
-        let value = Value {
-            name,
-            ty,
-            bound,
-            host: true,
-        };
+        let value = Value { name, ty, bound };
         self.parameters.push(value.clone());
         value
     }
@@ -134,7 +128,6 @@ impl Builder {
             name,
             ty,
             bound: 2.0,
-            host: true,
         }
     }
 
@@ -150,7 +143,6 @@ impl Builder {
         Value {
             name,
             bound: operands.iter().fold(0.0, |b, v| v.bound.max(b)),
-            host: false,
             ty,
         }
     }
@@ -169,7 +161,6 @@ impl Builder {
                 name,
                 ty,
                 bound: factor,
-                host: true,
             };
             let text = format!("mul {}, {}", value.name, factor.name);
             let bound = value.bound * factor.bound;
@@ -218,9 +209,7 @@ impl Builder {
                 };
                 let ty = TensorType::new(shape, element);
                 let text = format!("reshape {}", p.name);
-                let host = p.host;
-                let v = self.emit(&text, &[&p], false, ty);
-                Value { host, ..v }
+                self.emit(&text, &[&p], false, ty)
             }
             (7, _) if shape.len() >= 2 => {
                 let p = match self.random.chance(60) {
@@ -234,6 +223,7 @@ impl Builder {
                 self.emit(&text, &[&p], false, ty)
             }
             (8, _) => self.input(shape, element),
+            _ if self.random.chance(50) => self.host_value(shape, element, 1.0),
             _ => self.parameter(shape, element, 1.0, |v| v),
         }
     }
@@ -258,6 +248,7 @@ impl Builder {
         right.extend(if tb { [n, k] } else { [k, n] });
         let scale = 1.5 / (k as f32).sqrt();
         let b = match self.random.chance(40) {
+            true if self.random.chance(40) => self.host_value(&right, ElementType::F16, scale),
             true => self.parameter(&right, ElementType::F16, scale, |v| v * scale),
             false => self.of_shape(&right, ElementType::F16),
         };
@@ -397,7 +388,6 @@ impl Builder {
             name,
             ty,
             bound: value,
-            host: true,
         }
     }
 
