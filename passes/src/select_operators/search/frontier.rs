@@ -622,12 +622,15 @@ impl<'p> Frontier<'p> {
         let mut out: BTreeSet<(usize, u32)> = BTreeSet::new();
         let mut results: BTreeMap<LayoutId, usize> = BTreeMap::new();
         let mut groups: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut others = 0;
         for (i, &(_, g, choice)) in ranked.iter().enumerate() {
             let result = self.choices[choice as usize].result_id;
             let new = results.entry(result).or_default();
             let group = groups.entry(g).or_default();
-            // The best of all, and the best for every result and of every context.
-            if i < many || (*new == 0 && results_left(i, many)) || (*group == 0 && !viewed) {
+            // The best of all; beyond, the best for every result and of every context.
+            let other = (*new == 0 || *group == 0) && others < many;
+            if i < many || other {
+                others += usize::from(i >= many);
                 *new += 1;
                 *group += 1;
                 out.insert((g, choice));
@@ -863,10 +866,6 @@ pub struct Followed {
     pub around: u64,
     /// Most bytes that lived.
     pub most: u64,
-}
-
-fn results_left(i: usize, many: usize) -> bool {
-    i < 64 * many
 }
 
 /// The plans to keep of many: the fastest, the fastest with their first operand moved, the fastest of
