@@ -101,7 +101,7 @@ enum Command {
         /// Tiles that the compiler may use, 1 to 1472.
         #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1472))]
         tiles: u32,
-        /// About how many plans.
+        /// How many plans, fewer when the product has fewer grids or some do not fit.
         #[arg(long, default_value_t = 24)]
         plans: usize,
     },

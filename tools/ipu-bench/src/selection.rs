@@ -241,8 +241,8 @@ pub fn rank(format: Format, name: &str, tiles: u32, plans: usize) -> Result<()> 
     let hints = with_big_stack(|| hints(&path, tiles))?;
     let mut rows = Vec::new();
     // As many as wanted, evenly over the estimated compute cycles.
-    let step = hints.len().div_ceil(plans.max(1)).max(1);
-    for hint in hints.iter().step_by(step) {
+    let wanted = plans.min(hints.len());
+    for hint in (0..wanted).filter_map(|i| hints.get(i * hints.len() / wanted)) {
         let options = Options {
             tiles,
             hints: hint.clone(),

@@ -612,7 +612,7 @@ impl<'p> Frontier<'p> {
                 .limits
                 .views
                 .min(self.limits.elements / elements as usize)
-                .max(8),
+                .max(4),
             false => self.limits.contenders,
         };
         if ranked.len() <= many {
@@ -623,12 +623,13 @@ impl<'p> Frontier<'p> {
         let mut results: BTreeMap<LayoutId, usize> = BTreeMap::new();
         let mut groups: BTreeMap<usize, usize> = BTreeMap::new();
         let mut others = 0;
+        let most_others = if viewed { many / 2 } else { many };
         for (i, &(_, g, choice)) in ranked.iter().enumerate() {
             let result = self.choices[choice as usize].result_id;
             let new = results.entry(result).or_default();
             let group = groups.entry(g).or_default();
             // The best of all; beyond, the best for every result and of every context.
-            let other = (*new == 0 || *group == 0) && others < many;
+            let other = (*new == 0 || *group == 0) && others < most_others;
             if i < many || other {
                 others += usize::from(i >= many);
                 *new += 1;

@@ -37,7 +37,7 @@ pub struct Limits {
     pub contenders: usize,
     /// The same where an operand is a view.
     pub views: usize,
-    /// Elements of views whose moves are lowered for one step, if at least eight plans are left.
+    /// Elements of views whose moves are lowered for one step, if at least four plans are left.
     pub elements: usize,
     /// States that are kept after a step.
     pub beam: usize,
@@ -59,7 +59,7 @@ impl Limits {
             plans: 96,
             contenders: 320,
             views: 48,
-            elements: 24_000_000,
+            elements: 12_000_000,
             beam: 96,
             inner: 32,
             interfaces: 12,
