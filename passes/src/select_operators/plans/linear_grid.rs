@@ -32,6 +32,12 @@ pub fn partial_kernel(element: ElementType) -> String {
     }
 }
 
+/// Whether a plan of a linear operator that divides the contraction is one of this family: its
+/// rows are divided too, or its partial sums are f16.
+pub fn is_grid(plan: &Plan) -> bool {
+    plan.grid_k > 1 && (plan.grid_rows > 1 || plan.partials == ElementType::F16)
+}
+
 /// The partial sums of a product with weights in `w`, of `m` rows that `x` divides, for `result`.
 pub fn parts(element: ElementType, m: u32, x: &Layout, w: &Layout, result: &Layout) -> Parts {
     let width = w.columns.block.next_multiple_of(PANEL);
