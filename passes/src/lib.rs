@@ -18,4 +18,4 @@ pub mod select_operators;
 pub mod session;
 pub mod tile;
 
-pub use registry::register_all;
+pub use registry::{dump_egraphs, register_all};

@@ -14,11 +14,12 @@ pub mod plans;
 mod refuse;
 pub mod views;
 
+use algebra::{Algebra, AlgebraError, Operand};
 pub use choose::softmax_kernel;
 use ipu_program::graph::{Graph, OpKind, ValueId};
 use ipu_program::layout::ElementOrder;
 use ipu_program::types::TensorType;
-use plans::{Machine, Objective};
+use plans::{Machine, Objective, batched, local};
 
 /// Why a graph has no program.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +29,7 @@ pub enum SelectError {
     NoLowering(Vec<NoLowering>),
     /// The rewrite rules contradict each other.
     #[error(transparent)]
-    Unsound(#[from] algebra::Unsound),
+    Algebra(#[from] AlgebraError),
 }
 
 /// One operator without an implementation.
@@ -61,22 +62,78 @@ fn host(graph: &Graph, v: ValueId) -> bool {
 }
 
 /// Estimated cycles of the best plan of one operator alone, for the algebra.
-fn operator_cost(machine: &Machine<'_>, kind: &OpKind, types: &[TensorType]) -> Option<u64> {
-    match kind {
-        OpKind::Linear { activation } => choose::linear(machine, types, *activation)
-            .iter()
-            .map(|c| c.plan.compute_cycles)
-            .min(),
-        OpKind::Binary(_) | OpKind::Unary(_) => {
-            let largest = types.iter().max_by_key(|t| t.elements())?;
-            let matrix = largest.matrix();
+pub fn operator_cost(
+    machine: &Machine<'_>,
+    kind: &OpKind,
+    operands: &[Operand],
+    result: &TensorType,
+) -> Option<u64> {
+    let types: Vec<TensorType> = operands.iter().map(|o| o.ty.clone()).collect();
+    let least = |plans: Vec<plans::Candidate>| plans.iter().map(|c| c.plan.compute_cycles).min();
+    match (kind, types.as_slice()) {
+        (OpKind::Linear { activation }, types) => {
+            least(choose::linear(machine, types, *activation))
+        }
+        // A product with weights is a linear operator, nothing else.
+        (OpKind::Matmul { .. }, _) if operands.iter().any(|o| o.host) => None,
+        (OpKind::Matmul { transpose_b, .. }, [a, b]) => {
+            let (&[.., m, k], &[.., rows, columns]) = (a.shape.as_slice(), b.shape.as_slice())
+            else {
+                return None;
+            };
+            let n = if *transpose_b { rows } else { columns };
+            let matrices = a.matrix().rows / m;
+            least(batched::product(
+                machine,
+                matrices,
+                [m, k, n],
+                *transpose_b,
+                1,
+            ))
+        }
+        (
+            OpKind::Attention {
+                heads: 1, causal, ..
+            },
+            [q, k, v],
+        ) => {
+            let (&[n, queries, depth], &[_, keys, _], &[_, _, width]) =
+                (q.shape.as_slice(), k.shape.as_slice(), v.shape.as_slice())
+            else {
+                return None;
+            };
+            let shape = batched::Attention {
+                queries,
+                keys,
+                depth,
+                width,
+            };
+            let kernel = choose::softmax_kernel(*causal);
+            least(batched::attention(machine, n, &shape, 1, kernel))
+        }
+        (
+            OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. },
+            [x, vectors @ ..],
+        ) => {
+            let vectors = vectors.len();
+            least(local::rowwise(
+                machine,
+                kind,
+                x.matrix(),
+                vectors,
+                &[1],
+                None,
+            ))
+        }
+        (OpKind::Binary(_) | OpKind::Unary(_), [x, ..]) => {
+            let matrix = result.matrix();
             let layout = plans::spread(machine.tiles, matrix, ElementOrder::Panels);
-            let element = [largest.element; 2];
-            let columns = matrix.columns;
-            plans::local::elementwise(machine, kind, element, types.len(), columns, &layout)
+            let element = [x.element, result.element];
+            local::elementwise(machine, kind, element, types.len(), matrix.columns, &layout)
                 .map(|c| c.plan.compute_cycles)
         }
-        _ => None,
+        // Views and the operators of which there is one form only.
+        _ => Some(0),
     }
 }
 
@@ -89,7 +146,8 @@ pub fn select(
     graph: &Graph,
     machine: &Machine<'_>,
     finalists: usize,
-) -> Result<(Vec<Finalist>, algebra::Report), SelectError> {
+    options: &algebra::Options,
+) -> Result<(Vec<Finalist>, Algebra), SelectError> {
     let differing = refuse::parameters_of_two_types(graph);
     if !differing.is_empty() {
         return Err(SelectError::NoLowering(differing));
@@ -103,8 +161,13 @@ pub fn select(
     if !refused.is_empty() {
         return Err(SelectError::NoLowering(refused));
     }
-    let cost = |kind: &OpKind, types: &[TensorType]| operator_cost(machine, kind, types);
-    let (algebraic, report) = algebra::rewrite_graph(&normal, &cost)?;
+    let algebra = Algebra::saturate(&normal, options)?;
+    let cost = |kind: &OpKind, operands: &[Operand], result: &TensorType| {
+        operator_cost(machine, kind, operands, result)
+    };
+    let first = algebra.variants(&cost).next();
+    // A graph has itself as a variant: without one, choose says what is wrong with it.
+    let algebraic = first.map_or(normal, |v| v.graph);
     let objectives = [
         Objective::Cycles,
         Objective::LessExchange,
@@ -121,5 +184,5 @@ pub fn select(
             out.push(finalist);
         }
     }
-    Ok((out, report))
+    Ok((out, algebra))
 }

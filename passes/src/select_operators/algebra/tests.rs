@@ -1,0 +1,3 @@
+//! Tests of the algebra.
+
+mod basics;
