@@ -197,9 +197,6 @@ pub const CONDITIONS: &[(&str, usize, bool, Condition)] = &[
     ("rank", 1, true, |m, v, n| {
         m.shape(v[0]).is_some_and(|s| s.len() as f64 == n)
     }),
-    ("rank-at-least", 1, true, |m, v, n| {
-        m.shape(v[0]).is_some_and(|s| s.len() as f64 >= n)
-    }),
     ("rank-within", 2, false, |m, v, _| {
         m.shape(v[0])
             .zip(m.shape(v[1]))

@@ -34,7 +34,13 @@ pub fn groups(egraph: &mut Graphs) -> u64 {
         let Some((key, member)) = member(egraph, class) else {
             continue;
         };
-        found.entry(key).or_default().push(member);
+        let members = found.entry(key).or_default();
+        // A product and its sum with a bias are linear operators of one weight: the sum counts.
+        match members.iter_mut().find(|m| m.weight == member.weight) {
+            None => members.push(member),
+            Some(known) if known.bias.is_none() => *known = member,
+            Some(_) => {}
+        }
     }
     let mut merged = 0;
     for ((x, activation, element), members) in found {

@@ -10,6 +10,7 @@ use super::export::{Choice, export};
 use super::frozen::{ClassId, Content, Frozen};
 use super::signature::signature;
 use super::{LowerBound, Operand, Options, Variant};
+use crate::select_operators::views::is_view;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -54,6 +55,9 @@ struct Component {
     /// By bound, then the one that is farthest, then the oldest.
     heap: BinaryHeap<Reverse<(Cost, u32, u32)>>,
     solutions: Vec<Solution>,
+    /// The choices of operators in the solutions: others that only write views differently are
+    /// the same design.
+    designs: BTreeSet<Vec<(ClassId, usize)>>,
     started: bool,
     done: bool,
 }
@@ -95,6 +99,7 @@ impl Component {
             states: Vec::new(),
             heap: BinaryHeap::new(),
             solutions: Vec::new(),
+            designs: BTreeSet::new(),
             started: false,
             done: false,
         }
@@ -149,11 +154,9 @@ impl Component {
                 .map(|&n| (space.costs[*c as usize][n], n))
                 .collect();
             all.sort();
-            self.solutions
-                .extend(all.into_iter().map(|(cost, n)| Solution {
-                    cost,
-                    choice: vec![(*c, n)],
-                }));
+            for (cost, n) in all {
+                self.add(space, cost, vec![(*c, n)]);
+            }
             (self.started, self.done) = (true, true);
             return;
         }
@@ -182,11 +185,10 @@ impl Component {
             let Some(at) = next_open(space, &open) else {
                 let choice = chosen.into_iter().filter(|(c, _)| *c != START).collect();
                 debug_assert_eq!(bound, spent);
-                self.solutions.push(Solution {
-                    cost: spent,
-                    choice,
-                });
-                return;
+                if self.add(space, spent, choice) {
+                    return;
+                }
+                continue;
             };
             let class = open.swap_remove(at);
             for node in space.structure.usable[class as usize].clone() {
@@ -221,6 +223,20 @@ impl Component {
         });
         // States are numbered from the first: of equals the newest is the deepest.
         self.heap.push(Reverse((bound, u32::MAX - index, index)));
+    }
+
+    /// Adds a solution, unless it is one there is with other views.
+    fn add(&mut self, space: &Space<'_>, cost: Cost, choice: Vec<(ClassId, usize)>) -> bool {
+        let operator = |&(c, n): &(ClassId, usize)| match &space.frozen.class(c).nodes[n].content {
+            Content::Op(kind) => !is_view(kind),
+            _ => true,
+        };
+        let design = choice.iter().copied().filter(operator).collect();
+        let new = self.designs.insert(design);
+        if new {
+            self.solutions.push(Solution { cost, choice });
+        }
+        new
     }
 
     /// Completes a state: for each open class the node that costs least with what it adds.

@@ -37,6 +37,10 @@ pub struct Build {
     pub element: ElementType,
     /// Whether an operator did not take its operands: the graph is none.
     pub broken: bool,
+    /// Whether products of f16 stay f32.
+    pub wide: bool,
+    /// Whether biases may have another element type.
+    pub odd: bool,
 }
 
 impl Build {
@@ -50,6 +54,8 @@ impl Build {
             expect: true,
             element: ElementType::F32,
             broken: false,
+            wide: false,
+            odd: false,
         }
     }
 
@@ -133,10 +139,7 @@ impl Build {
     }
 
     pub fn op(&mut self, kind: OpKind, operands: &[ValueId]) -> ValueId {
-        let types: Vec<TensorType> = operands
-            .iter()
-            .map(|&v| self.graph.ty(v).clone())
-            .collect();
+        let types: Vec<TensorType> = operands.iter().map(|&v| self.graph.ty(v).clone()).collect();
         let ty = infer(&kind, &types).unwrap_or_else(|_| {
             self.broken = true;
             types[0].clone()
@@ -170,7 +173,17 @@ impl Build {
             transpose_a: false,
             transpose_b,
         };
-        self.op(kind, &[a, b])
+        self.product(kind, &[a, b])
+    }
+
+    /// What is multiplied in f16 and wide is f32, and what follows.
+    fn product(&mut self, kind: OpKind, operands: &[ValueId]) -> ValueId {
+        let v = self.op(kind, operands);
+        if self.wide {
+            self.element = ElementType::F32;
+            self.graph.values[v.0 as usize].ty.element = ElementType::F32;
+        }
+        v
     }
 
     pub fn linear(&mut self, relu: bool, operands: &[ValueId]) -> ValueId {
@@ -179,7 +192,7 @@ impl Build {
         } else {
             Activation::None
         };
-        self.op(OpKind::Linear { activation }, operands)
+        self.product(OpKind::Linear { activation }, operands)
     }
 
     pub fn reshape(&mut self, x: ValueId, shape: &[u32]) -> ValueId {

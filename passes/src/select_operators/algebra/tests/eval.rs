@@ -95,9 +95,8 @@ fn product(a: &Tensor, b: &Tensor, [ta, tb]: [bool; 2]) -> Tensor {
 /// The result of an operator of type `ty`.
 pub fn operator(kind: &OpKind, x: &[&Tensor], ty: &TensorType) -> Tensor {
     let shape = Tensor::shape_of(ty);
-    let build = |f: &mut dyn FnMut(&[usize]) -> f64| {
-        Tensor::build(&shape, |flat| f(&index(&shape, flat)))
-    };
+    let build =
+        |f: &mut dyn FnMut(&[usize]) -> f64| Tensor::build(&shape, |flat| f(&index(&shape, flat)));
     match kind {
         OpKind::Matmul {
             transpose_a,
@@ -320,5 +319,8 @@ pub fn difference(a: &Tensor, b: &Tensor) -> f64 {
         .iter()
         .zip(&b.data)
         .map(|(x, y)| if x == y { 0.0 } else { (x - y).abs() / largest })
-        .fold(0.0, |m: f64, d| if d.is_nan() { f64::INFINITY } else { m.max(d) })
+        .fold(
+            0.0,
+            |m: f64, d| if d.is_nan() { f64::INFINITY } else { m.max(d) },
+        )
 }

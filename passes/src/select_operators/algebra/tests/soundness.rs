@@ -5,7 +5,7 @@ use super::super::frozen::{Content, Frozen};
 use super::super::rules::{Rule, Rules};
 use super::super::{Algebra, AlgebraError, Numerics, Options};
 use super::build::{Encoder, Random};
-use super::cases::case;
+use super::cases::{case, wide_case};
 use super::eval::{self, Tensor, difference};
 use ipu_program::graph::{Graph, OpKind};
 use ipu_program::types::TensorType;
@@ -59,7 +59,9 @@ fn disagreement(frozen: &Frozen) -> (f64, String) {
             if let (Some(own), Some(value)) = (compute(c, n, &values), &values[c]) {
                 let d = difference(value, &own);
                 if d > worst.0 {
-                    let rule = class.nodes[n].rule.map(|r| frozen.rules[r as usize].clone());
+                    let rule = class.nodes[n]
+                        .rule
+                        .map(|r| frozen.rules[r as usize].clone());
                     let node = &class.nodes[n].content;
                     worst = (d, format!("%{c}: {node:?} by {rule:?}"));
                 }
@@ -115,7 +117,9 @@ fn faults(rule: &Rule) -> Option<String> {
         let fired = !algebra.report().rules.is_empty();
         if fired != expect {
             let text = algebra.to_text();
-            return Some(format!("seed {seed}: matched: {fired}, expected {expect}: {text}"));
+            return Some(format!(
+                "seed {seed}: matched: {fired}, expected {expect}: {text}"
+            ));
         }
         if fired {
             matched += 1;
@@ -149,20 +153,29 @@ fn every_side_condition_counts() {
             let mut broken = rule.clone();
             broken.guards.remove(i);
             let rules = alone(&broken);
-            let caught = (0..SEEDS).any(|seed| match case(&rule.name, seed) {
-                // What should not match and now does, or what has no type.
-                Some((graph, false)) => match saturate(&graph, &rules) {
-                    Err(_) => true,
-                    Ok(algebra) => !algebra.report().rules.is_empty(),
-                },
-                _ => false,
+            // What should not match and now does, or what has no type.
+            let wrong = |graph: &Graph| match saturate(graph, &rules) {
+                Err(_) => true,
+                Ok(algebra) => !algebra.report().rules.is_empty(),
+            };
+            let whole = alone(rule);
+            let caught = (0..SEEDS).any(|seed| {
+                let refused =
+                    |graph: &Graph| saturate(graph, &whole).unwrap().report().rules.is_empty();
+                case(&rule.name, seed).is_some_and(|(graph, expect)| !expect && wrong(&graph))
+                    || wide_case(&rule.name, seed)
+                        .is_some_and(|graph| refused(&graph) && wrong(&graph))
             });
             if !caught {
                 idle.push(format!("{} {}", rule.name, rule.guards[i].text));
             }
         }
     }
-    assert!(idle.is_empty(), "nothing fails without:\n{}", idle.join("\n"));
+    assert!(
+        idle.is_empty(),
+        "nothing fails without:\n{}",
+        idle.join("\n")
+    );
 }
 
 #[test]
@@ -212,20 +225,25 @@ fn a_wrong_rule_is_caught() {
     let caught = (0..40).any(|seed| {
         let (graph, expect) = case("scale-of-biased", seed).unwrap();
         expect
-            && saturate(&graph, &rules).is_ok_and(|a| {
-                !a.report().rules.is_empty() && disagreement(&a.frozen).0 > 1e-3
-            })
+            && saturate(&graph, &rules)
+                .is_ok_and(|a| !a.report().rules.is_empty() && disagreement(&a.frozen).0 > 1e-3)
     });
     assert!(caught);
     // Types that differ stop the compilation, with the rule and both sides.
     let text = text.replace("?x (mul ?w (reshape (vector ?s) ?s)) ?b)", "?x ?w absent)");
-    let text = text.replace("(linear none ?e ?x ?w absent)", "(reduce sum (one) false ?w)");
+    let text = text.replace(
+        "(linear none ?e ?x ?w absent)",
+        "(reduce sum (one) false ?w)",
+    );
     let rules = Rules::read("wrong.ron", &text).unwrap();
     let (graph, _) = case("scale-of-biased", 1).unwrap();
     match saturate(&graph, &rules) {
         Err(AlgebraError::Unsound { rule, left, right }) => {
             assert_eq!(rule, "wrong");
-            assert!(left.contains("mul") && right.contains("reduce"), "{left} {right}");
+            assert!(
+                left.contains("mul") && right.contains("reduce"),
+                "{left} {right}"
+            );
         }
         other => panic!("{:?}", other.map(|a| a.report().clone())),
     }
