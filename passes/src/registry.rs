@@ -214,6 +214,13 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
             format!("ipu-select-operators: option partials is '{name}', expected f32, f16 or any");
         cx.error(module, why)
     })?;
+    let name = cx.str("numerics");
+    let Some(numerics) = named(&Numerics::NAMES, &name) else {
+        let why = format!(
+            "ipu-select-operators: option numerics is '{name}', expected strict, reassoc or fast"
+        );
+        return Err(cx.error(module, why));
+    };
     let function = cx.str("function");
     let functions: Vec<_> = ir::body_ops(module)
         .filter(|op| ir::name(*op) == "func.func")
@@ -240,13 +247,6 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
         kernels: Kernels::builtin(),
         tiles,
         partials,
-    };
-    let name = cx.str("numerics");
-    let Some(numerics) = named(&Numerics::NAMES, &name) else {
-        let why = format!(
-            "ipu-select-operators: option numerics is '{name}', expected strict, reassoc or fast"
-        );
-        return Err(cx.error(module, why));
     };
     let options = algebra::Options {
         numerics,

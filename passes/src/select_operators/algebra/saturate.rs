@@ -235,6 +235,9 @@ fn rebuild(egraph: &mut Graphs) -> Result<(), AlgebraError> {
     check(egraph)
 }
 
+/// Matches of one pattern of a rule: the rule with its index, the right side, and the places.
+type Found<'a> = (u32, &'a Rule, &'a Expr, Vec<(Id, Subst)>);
+
 /// Applies every rule in every iteration, in the order of the table. Counts bound it, no clock.
 struct Scheduler<'a> {
     options: &'a Options,
@@ -274,7 +277,7 @@ impl Scheduler<'_> {
         rules: &[(u32, &Rule)],
         s: &mut Saturated,
     ) -> Result<bool, AlgebraError> {
-        let mut found: Vec<(u32, &Rule, &Expr, Vec<(Id, Subst)>)> = Vec::new();
+        let mut found: Vec<Found<'_>> = Vec::new();
         for &(index, rule) in rules {
             if self.capped.contains(&index) {
                 continue;

@@ -16,7 +16,7 @@ pub fn case(rule: &str, seed: u64) -> Option<(Graph, bool)> {
 pub fn wide_case(rule: &str, seed: u64) -> Option<Graph> {
     let mut b = Build::new(seed);
     b.element = ElementType::F16;
-    b.wide = seed % 2 == 0;
+    b.wide = seed.is_multiple_of(2);
     b.odd = true;
     let out = make(rule, &mut b)?;
     (!b.broken).then(|| b.done(out).0)
