@@ -12,7 +12,7 @@
 // TEXT-NEXT: 3 control words, {{[0-9]+}} words of rows, {{[0-9]+}} at most on tile {{[01]}}
 // TEXT-NEXT: construction: {{.+}}; search ended by: optimal
 // TEXT-NEXT: @spread: horizon [[H:[0-9]+]], bound [[H]] by
-// TEXT-NEXT: 2 transfer(s) in 1 message(s), 24 words delivered
+// TEXT-NEXT: 1 transfer(s) in 1 message(s), 24 words delivered
 // TEXT: @again: horizon [[H]], bound [[H]] by
 // TEXT: schedule of @spread, other addresses
 

@@ -2,7 +2,7 @@
 // RUN: ipu-opt %s --verify-exchange=json --pass-pipeline='builtin.module(ipu.candidate(ipu-phase-exchanges,ipu-place-storage))' -o /dev/null 2>&1 | FileCheck %s --check-prefix=JSON
 // RUN: sed 's/point 53/point 54/' %s > %t.mlir
 // RUN: not ipu-opt %t.mlir --verify-exchange 2>&1 | FileCheck %s --check-prefix=LATE
-// RUN: sed 's/send 29 @x+0/send 29 @x+4/' %s > %t.mlir
+// RUN: sed 's/mux 17 off/mux 16 off/' %s > %t.mlir
 // RUN: not ipu-opt %t.mlir --verify-exchange 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: sed 's/until 74/until 73/' %s > %t.mlir
 // RUN: not ipu-opt %t.mlir --verify-exchange 2>&1 | FileCheck %s --check-prefix=SHORT
