@@ -189,6 +189,18 @@ pub fn set_scheduled_cycles(op: OperationRef<'_, '_>, n: u64) {
     ir::set_attribute(op, "scheduled_cycles", cycles(ir::context(op), n));
 }
 
+/// Adds a line to what an `ipu.candidate` says about itself.
+pub fn add_reason(op: OperationRef<'_, '_>, reason: &str) {
+    let context = ir::context(op);
+    let mut reasons = read_candidate(op).reasons;
+    reasons.push(reason.to_owned());
+    let reasons: Vec<Attribute<'_>> = reasons
+        .iter()
+        .map(|r| StringAttribute::new(context, r).into())
+        .collect();
+    ir::set_attribute(op, "reasons", ArrayAttribute::new(context, &reasons).into());
+}
+
 /// Notes on an `ipu.candidate` that memory is too short for it.
 pub fn set_infeasible(op: OperationRef<'_, '_>, why: &str) {
     let why = StringAttribute::new(ir::context(op), why).into();

@@ -4,7 +4,8 @@
 // the candidate that does not fit is no choice although it is the fastest. Steps of 138 cycles and
 // 12 for each atom of a worker: 138 + 24 = 162 in the one that is kept, and the call.
 // CHECK-NOT: ipu.candidate @slow
-// CHECK: ipu.candidate @fast estimated 900 scheduled 16{{[2-9]}} because ["why"] {
+// Both orders are told, and that no pair stands in the same order.
+// CHECK: ipu.candidate @fast estimated 900 scheduled [[F:16[2-9]]] because ["why", "estimated slow 10 < fast 900; scheduled fast [[F]] < slow {{[0-9]+}}; Kendall's tau -1.00"] {
 // CHECK-NOT: ipu.candidate
 #x = #ipu.layout<rows 1 x 12 stride 0, columns 1 x 16 stride 0, order rows>
 ipu.candidate @slow estimated 10 {

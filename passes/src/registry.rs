@@ -3,7 +3,8 @@
 
 use crate::place_storage::certificate;
 use crate::select_operators::plans::{Machine, Partials};
-use crate::select_operators::{Finalist, SelectError, select};
+use crate::select_operators::search::pin::Pin;
+use crate::select_operators::{Finalist, Hint, SelectError, select};
 use crate::{convert_layouts, phase_exchanges, pick_finalist, place_storage, tile};
 use ipu_dialects::diag::{Failed, Span, emit_error, error_at};
 use ipu_dialects::explain::{self, Report};
@@ -43,6 +44,11 @@ static SELECT_OPERATORS: PassDef = PassDef {
         ),
         Opt::Int("finalists", "most candidate programs, 1 to 4", 4),
         Opt::Str("function", "function to compile", "main"),
+        Opt::Str(
+            "hints",
+            "demands on plans, by line of the operator: LINE:grid=2x4x1,partials=f16;LINE:...",
+            "",
+        ),
     ],
     run: run_select_operators,
 };
@@ -127,6 +133,8 @@ pub struct Options {
     pub finalists: u32,
     /// Function to compile.
     pub function: String,
+    /// Demands on plans: `LINE:grid=2x4x1,partials=f16;LINE:...`, none if empty.
+    pub hints: String,
 }
 
 impl Default for Options {
@@ -136,6 +144,7 @@ impl Default for Options {
             partials: "f32".into(),
             finalists: 4,
             function: "main".into(),
+            hints: String::new(),
         }
     }
 }
@@ -147,14 +156,19 @@ pub fn stages(options: &Options) -> Vec<(&'static str, String)> {
         partials,
         finalists,
         function,
+        hints,
     } = options;
+    let hints = match hints.as_str() {
+        "" => String::new(),
+        hints => format!(" hints={{{hints}}}"),
+    };
     let candidate = |pass: &str| format!("builtin.module(ipu.candidate({pass}))");
     vec![
         (
             "select",
             format!(
                 "builtin.module(cse,canonicalize,ipu-select-operators{{tiles={tiles} \
-                 partials={partials} finalists={finalists} function={function}}})"
+                 partials={partials} finalists={finalists} function={function}{hints}}})"
             ),
         ),
         ("tile", candidate("ipu-tile")),
@@ -222,30 +236,36 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
         ));
     };
     let model = graph::read(func)?;
+    let hints = read_hints(func, &cx.str("hints"))?;
     let machine = Machine {
         target,
         kernels: Kernels::builtin(),
         tiles,
         partials,
     };
-    let (found, report) =
-        select(&model, &machine, finalists as usize).map_err(|error| match error {
-            SelectError::NoLowering(list) => {
+    let explained = explain::wanted(Report::Selection).is_some();
+    let found = select(&model, &machine, finalists as usize, &hints, explained).map_err(
+        |error| match error {
+            SelectError::NoLowering(list) | SelectError::Hints(list) => {
                 for refused in &list {
                     error_near(func, &refused.location, &refused.message);
                 }
                 Failed
             }
             other => emit_error(func, other.to_string()),
-        })?;
+        },
+    )?;
+    if let Some(e) = &found.explanation {
+        explain::add(Report::Selection, &function, e, e.to_string());
+    }
     let context = ir::context(module);
     let at = func.location();
-    for (i, finalist) in found.iter().enumerate() {
+    for (i, finalist) in found.finalists.iter().enumerate() {
         let candidate = Candidate {
             name: format!("c{i}"),
             estimated_cycles: Some(finalist.estimated_cycles),
             scheduled_cycles: None,
-            reasons: reasons(finalist, &report),
+            reasons: reasons(finalist, &found.report),
         };
         let body = graph::build(context, &finalist.graph, at)
             .ok_or_else(|| emit_error(func, "the selected operators cannot be written as IR"))?;
@@ -259,14 +279,53 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
     Ok(())
 }
 
+/// Demands on plans: attributes `ipu.plan_hint` of the operators, and those of the option, which
+/// names operators by their lines.
+fn read_hints(func: OperationRef<'_, '_>, option: &str) -> Result<Vec<Hint>, Failed> {
+    let mut hints = Vec::new();
+    for op in ir::body_ops(func) {
+        if let Some(text) = ir::string(op, "ipu.plan_hint") {
+            let pin = Pin::parse(text)
+                .map_err(|e| emit_error(op, format!("attribute ipu.plan_hint: {e}")))?;
+            hints.push(Hint {
+                location: ir::location(op),
+                pin,
+                source: "attribute ipu.plan_hint".to_owned(),
+            });
+        }
+    }
+    for part in option.split(';').filter(|p| !p.trim().is_empty()) {
+        let error = |why: String| emit_error(func, format!("option hints: '{part}' {why}"));
+        let (line, text) = part
+            .trim()
+            .split_once(':')
+            .ok_or_else(|| error("has no line; expected LINE:grid=RxCxK".to_owned()))?;
+        let pin = Pin::parse(text).map_err(|e| error(format!("is no hint: {e}")))?;
+        let lines = ir::body_ops(func).map(ir::location);
+        let found = lines.into_iter().find(|l| line_of(l) == Some(line));
+        let location =
+            found.ok_or_else(|| error(format!("names line {line}, where no operator is")))?;
+        hints.push(Hint {
+            location,
+            pin,
+            source: format!("option hints, line {line}"),
+        });
+    }
+    Ok(hints)
+}
+
+/// The line of a location `file:line:column`.
+fn line_of(location: &str) -> Option<&str> {
+    location.rsplit(':').nth(1)
+}
+
 fn reasons(finalist: &Finalist, report: &crate::select_operators::algebra::Report) -> Vec<String> {
-    vec![
-        format!("fewest {}", finalist.objective.describe()),
-        format!(
-            "e-graph of {} nodes in {} classes, {} after {} iterations",
-            report.nodes, report.classes, report.stop, report.iterations
-        ),
-    ]
+    let mut reasons = finalist.reasons.clone();
+    reasons.push(format!(
+        "e-graph of {} nodes in {} classes, {} after {} iterations",
+        report.nodes, report.classes, report.stop, report.iterations
+    ));
+    reasons
 }
 
 fn run_tile(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
@@ -433,6 +492,21 @@ fn run_pick_finalist(module: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(),
         .map(|p| p.0);
     for ((op, _), &n) in programs.iter().zip(&cycles) {
         ipu::set_scheduled_cycles(*op, n);
+    }
+    let ranked: Vec<pick_finalist::Ranked> = programs
+        .iter()
+        .zip(&cycles)
+        .filter_map(|((op, _), &scheduled)| {
+            let candidate = ipu::read_candidate(*op);
+            Some(pick_finalist::Ranked {
+                name: candidate.name,
+                estimated: candidate.estimated_cycles?,
+                scheduled,
+            })
+        })
+        .collect();
+    if let (Some(best), true) = (best, ranked.len() > 1) {
+        ipu::add_reason(best, &pick_finalist::ranking(&ranked));
     }
     for op in list {
         if best != Some(op) {

@@ -4,8 +4,8 @@
 
 use ipu_exchange::check::{AbsoluteTransfer, CheckError, EncodedRow, check};
 use ipu_exchange::row::{Instruction, instructions};
-use ipu_exchange::schedule::{ScheduleError, schedule};
-use ipu_program::tile::{BufferId, Copy, Transfer};
+use ipu_exchange::schedule::{Options, Resource, ScheduleError, schedule, schedule_with};
+use ipu_program::tile::{BufferId, Copy, Event, Transfer};
 use ipu_target::Target;
 use proptest::prelude::*;
 
@@ -277,4 +277,143 @@ fn bad_transfers_are_refused() {
             offset: 2
         })
     );
+}
+
+/// Groups of consecutive tiles that gather from each other.
+fn groups(size: u32, words: u32) -> Vec<Transfer> {
+    let one = |source: u32| {
+        let first = source / size * size;
+        Transfer {
+            source,
+            source_offset: 0,
+            words,
+            destinations: (first..first + size)
+                .filter(|&d| d != source)
+                .map(|d| (d, (source - first) * words * 4))
+                .collect(),
+        }
+    };
+    (0..1472).map(one).collect()
+}
+
+#[test]
+fn published_tight_phases_are_not_shorter() {
+    let permutation = (0..1472)
+        .filter(|s| (5 * s + 7) % 1472 != *s)
+        .map(|s| Transfer {
+            source: s,
+            source_offset: 0,
+            words: 256,
+            destinations: vec![((5 * s + 7) % 1472, 0)],
+        })
+        .collect();
+    let all_to_all = (0..8u32)
+        .flat_map(|s| (1..8).map(move |k| (s, (s + k) % 8, k)))
+        .map(|(source, d, k)| Transfer {
+            source,
+            source_offset: 256 * k,
+            words: 64,
+            destinations: vec![(d, source * 256)],
+        })
+        .collect();
+    for (transfers, limit) in [
+        (permutation, 403),
+        (all_to_all, 513),
+        (groups(16, 128), 2158),
+        (groups(46, 64), 3047),
+    ] {
+        let (horizon, _, rows, absolute) = phase(&transfers);
+        check(Target::ipu21(), &rows, &absolute).unwrap();
+        assert!(horizon <= limit, "{horizon} <= {limit}");
+    }
+}
+
+#[test]
+fn multicasts_that_overlap_are_cut() {
+    // Any two of these meet at some receiver, so that whole they would go one after the other.
+    let mut next = vec![0; 1472];
+    let transfers: Vec<Transfer> = (0..60u32)
+        .map(|s| {
+            let to = (0..90u32).map(|k| (s * 7 + k * k * (s + 3) + 31 * k) % 1472);
+            let mut to: Vec<u32> = to.filter(|&d| d != s * 20).collect();
+            to.sort_unstable();
+            to.dedup();
+            let destinations = to.into_iter().map(|d| {
+                next[d as usize] += 256;
+                (d, next[d as usize])
+            });
+            Transfer {
+                source: s * 20,
+                source_offset: 0,
+                words: 64,
+                destinations: destinations.collect(),
+            }
+        })
+        .collect();
+    let (horizon, bound, rows, absolute) = phase(&transfers);
+    check(Target::ipu21(), &rows, &absolute).unwrap();
+    assert!(horizon <= bound * 2, "{horizon} against {bound}");
+}
+
+#[test]
+fn two_writers_need_a_reader_between() {
+    let t = |source, source_offset, to, at| Transfer {
+        source,
+        source_offset,
+        words: 16,
+        destinations: vec![(to, at)],
+    };
+    let run = |transfers: Vec<Transfer>| {
+        let copy = Copy {
+            source: BufferId(0),
+            destination: BufferId(0),
+            transfers,
+        };
+        schedule(Target::ipu21(), &[copy]).map(|s| s.horizon)
+    };
+    let twice = run(vec![t(0, 0, 5, 64), t(1, 0, 5, 96)]);
+    assert_eq!(
+        twice,
+        Err(ScheduleError::TwoWriters {
+            first: 0,
+            second: 1,
+            tile: 5,
+            offset: 96
+        })
+    );
+    let between = run(vec![t(0, 0, 5, 64), t(5, 64, 9, 512), t(1, 0, 5, 64)]);
+    assert!(between.is_ok_and(|h| h > 3 * 16));
+}
+
+#[test]
+fn certificates_say_what_binds() {
+    let copy = Copy {
+        source: BufferId(0),
+        destination: BufferId(1),
+        transfers: all_gather(8, 256),
+    };
+    let found = schedule_with(Target::ipu21(), &[copy], Options::default()).unwrap();
+    let (c, s) = (found.certificate, found.schedule);
+    assert_eq!((c.transfers, c.words), (8, 8 * 7 * 256));
+    assert_eq!((c.horizon, c.binding.events), (s.horizon, s.bound));
+    assert_eq!(c.gap, c.horizon - c.binding.events);
+    let of = |r: Resource| c.bounds.iter().find(|b| b.resource == r).map(|b| b.events);
+    // Tile 7 is in row 3: seven shards, 58 events and two for each row.
+    assert_eq!(of(Resource::Port), Some(7 * 256));
+    assert_eq!(of(Resource::Receiver), Some(7 * 256 + 58 + 6));
+    assert!(c.bounds.iter().all(|b| b.events <= c.binding.events));
+    let events = s.rows.iter().flat_map(|r| &r.events);
+    let controls = events.filter(|e| !matches!(e, Event::Send { .. })).count();
+    assert_eq!(c.controls as usize, controls);
+}
+
+#[test]
+fn threads_do_not_matter() {
+    let transfers = groups(16, 20);
+    let first = phase(&transfers);
+    let others: Vec<_> = std::thread::scope(|s| {
+        let started: Vec<_> = (0..4).map(|_| s.spawn(|| phase(&transfers))).collect();
+        started.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    assert!(others.iter().all(|o| *o == first));
 }

@@ -401,6 +401,18 @@ mod tests {
         assert_eq!(head.padded_columns(), 80);
     }
 
+    #[test]
+    fn groups_of_parts_have_a_stride_of_their_own() {
+        let tiles = |s: Split| -> Vec<u32> { (0..s.parts).map(|p| s.tile(p)).collect() };
+        let keys = Split::even(12, 6, 1, 1).grouped(2, 10);
+        assert_eq!(tiles(keys), [0, 1, 10, 11, 20, 21]);
+        // A last group that is shorter than the others.
+        let cut = Split::even(10, 5, 1, 4).grouped(3, 2);
+        assert_eq!((tiles(cut), cut.reach()), (vec![0, 4, 8, 2, 6], 8));
+        let one = Split::even(10, 5, 1, 4);
+        assert_eq!((one.grouped(5, 2), one.reach()), (one, 16));
+    }
+
     proptest! {
         #[test]
         fn storage_is_a_bijection(rows in 1u32..40, columns in 1u32..70, order in order(), wide: bool) {

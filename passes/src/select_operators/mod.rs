@@ -8,17 +8,20 @@
 //! exchanges have been scheduled, for estimates of exchange are unreliable.
 
 pub mod algebra;
-mod choose;
 pub mod normalize;
 pub mod plans;
 mod refuse;
+pub mod search;
 pub mod views;
 
-pub use choose::softmax_kernel;
 use ipu_program::graph::{Graph, OpKind};
+use ipu_program::host::HostValues;
 use ipu_program::layout::ElementOrder;
 use ipu_program::types::TensorType;
-use plans::{Machine, Objective};
+use plans::Machine;
+use search::pin::Pin;
+pub use search::softmax_kernel;
+use std::collections::BTreeMap;
 
 /// Why a graph has no program.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +29,9 @@ pub enum SelectError {
     /// Operators without an implementation, all of them.
     #[error("{} operator(s) without lowering", .0.len())]
     NoLowering(Vec<NoLowering>),
+    /// Demands on plans that cannot be met, all of them.
+    #[error("{} demand(s) on plans that cannot be met", .0.len())]
+    Hints(Vec<NoLowering>),
     /// The rewrite rules contradict each other.
     #[error(transparent)]
     Unsound(#[from] algebra::Unsound),
@@ -40,22 +46,44 @@ pub struct NoLowering {
     pub message: String,
 }
 
+/// A demand on the plan of the operator at a location of the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// Source location of the operator.
+    pub location: String,
+    /// What its plan must be.
+    pub pin: Pin,
+    /// Where the demand stands, for messages.
+    pub source: String,
+}
+
 /// One complete choice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finalist {
     /// The graph with a plan for each operator and a layout for each activation.
     pub graph: Graph,
-    /// What it minimises.
-    pub objective: Objective,
+    /// Why it is offered, a line each.
+    pub reasons: Vec<String>,
     /// Estimated cycles.
     pub estimated_cycles: u64,
+}
+
+/// What selection found.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Different choices, the fastest first.
+    pub finalists: Vec<Finalist>,
+    /// What the algebra did.
+    pub report: algebra::Report,
+    /// Why the operators of the first have their plans, if asked for.
+    pub explanation: Option<search::explain::Explanation>,
 }
 
 /// Estimated cycles of the best plan of one operator alone, for the algebra.
 fn operator_cost(machine: &Machine<'_>, kind: &OpKind, types: &[TensorType]) -> Option<u64> {
     match kind {
         OpKind::Linear { activation } => {
-            choose::linear(machine, types, types.first()?.element, *activation)
+            search::linear(machine, types, types.first()?.element, *activation)
                 .iter()
                 .map(|c| c.plan.compute_cycles)
                 .min()
@@ -82,7 +110,9 @@ pub fn select(
     graph: &Graph,
     machine: &Machine<'_>,
     finalists: usize,
-) -> Result<(Vec<Finalist>, algebra::Report), SelectError> {
+    hints: &[Hint],
+    explain: bool,
+) -> Result<Selection, SelectError> {
     let differing = refuse::parameters_of_two_types(graph);
     if !differing.is_empty() {
         return Err(SelectError::NoLowering(differing));
@@ -99,21 +129,110 @@ pub fn select(
     }
     let cost = |kind: &OpKind, types: &[TensorType]| operator_cost(machine, kind, types);
     let (algebraic, report) = algebra::rewrite_graph(&normal, &cost)?;
-    let objectives = [
-        Objective::Cycles,
-        Objective::LessExchange,
-        Objective::LessCompute,
-        Objective::Bytes,
-    ];
-    let mut out: Vec<Finalist> = Vec::new();
-    for objective in objectives {
-        if out.len() == finalists.max(1) {
-            break;
+    let pins = pins(graph, &algebraic, hints)?;
+    let found = search::search(&algebraic, machine, finalists, &pins, explain)?;
+    let fastest = found.finalists.first().map_or(0, |f| f.cycles);
+    let out = found
+        .finalists
+        .into_iter()
+        .map(|f| {
+            let place = match f.cycles - fastest.min(f.cycles) {
+                0 => "fewest estimated cycles".to_owned(),
+                more => format!("{more} estimated cycles more than the fewest"),
+            };
+            let proof = match found.met.as_slice() {
+                [] => "optimal: true".to_owned(),
+                met => format!("optimal: false, bounded by {}", met.join(", ")),
+            };
+            let memory = format!("{} bytes of weights, {} of values", f.persistent, f.peak);
+            Finalist {
+                graph: f.graph,
+                reasons: vec![place, memory, proof],
+                estimated_cycles: f.cycles,
+            }
+        })
+        .collect();
+    Ok(Selection {
+        finalists: out,
+        report,
+        explanation: found.explanation,
+    })
+}
+
+/// The demands on each operator of the selected algebra. An operator that was absorbed by another one
+/// hands its demand on: to the operator at the location of the first of its users that is left.
+fn pins(model: &Graph, selected: &Graph, hints: &[Hint]) -> Result<Vec<Option<Pin>>, SelectError> {
+    let host = HostValues::of(selected);
+    let planned = |i: &usize| {
+        let op = &selected.ops[*i];
+        !host.contains(op.result) && !views::is_view(&op.kind)
+    };
+    let at = |location: &str| {
+        let ops = (0..selected.ops.len()).filter(planned);
+        // Where one operator became several, the product is meant.
+        let heavy = |i: &usize| {
+            matches!(
+                selected.ops[*i].kind,
+                OpKind::Linear { .. } | OpKind::Matmul { .. } | OpKind::Attention { .. }
+            )
+        };
+        let found: Vec<usize> = ops
+            .filter(|&i| selected.ops[i].location == location)
+            .collect();
+        found.iter().copied().find(heavy).or(found.first().copied())
+    };
+    let mut pins = vec![None; selected.ops.len()];
+    let mut sources: BTreeMap<usize, &Hint> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for hint in hints {
+        let mut location = hint.location.as_str();
+        let mut found = at(location);
+        while found.is_none() {
+            let op = model.ops.iter().find(|op| op.location == location);
+            let user = op.and_then(|op| {
+                model
+                    .ops
+                    .iter()
+                    .find(|user| user.operands.contains(&op.result))
+            });
+            let Some(user) = user.filter(|u| u.location != location) else {
+                break;
+            };
+            location = &user.location;
+            found = at(location);
         }
-        let finalist = choose::choose(&algebraic, machine, objective)?;
-        if out.iter().all(|f| f.graph != finalist.graph) {
-            out.push(finalist);
+        let Some(op) = found else {
+            wrong.push(NoLowering {
+                location: hint.location.clone(),
+                message: format!(
+                    "{} demands {}, but no operator that needs a plan is left of this one",
+                    hint.source, hint.pin
+                ),
+            });
+            continue;
+        };
+        let known: &mut Option<Pin> = &mut pins[op];
+        match known.map_or(Some(hint.pin), |k| k.and(hint.pin)) {
+            Some(both) => *known = Some(both),
+            None => {
+                let first = sources.get(&op);
+                wrong.push(NoLowering {
+                    location: hint.location.clone(),
+                    message: format!(
+                        "{} demands {}, which contradicts {} of {}",
+                        hint.source,
+                        hint.pin,
+                        known.map_or_else(String::new, |k| k.to_string()),
+                        first.map_or("another demand", |h| &h.source)
+                    ),
+                });
+            }
         }
+        sources.entry(op).or_insert(hint);
     }
-    Ok((out, report))
+    if wrong.is_empty() {
+        Ok(pins)
+    } else {
+        Err(SelectError::Hints(wrong))
+    }
 }

@@ -9,7 +9,7 @@ mod local;
 mod parts;
 mod products;
 
-use crate::select_operators::plans::{Words, same_places, spread};
+use crate::select_operators::plans::{Words, linear_grid, same_places, spread};
 use crate::select_operators::views::{Viewed, Views, is_view};
 use ipu_program::graph::{Graph, Op, OpKind, ValueId};
 use ipu_program::host::{self, HostValues};
@@ -18,7 +18,7 @@ use ipu_program::kernels::{Access, Kernels};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass};
 use ipu_program::plan::{Family, Plan};
 use ipu_program::tile::{Binding, Buffer, BufferId, Compute, Source, Step, TileProgram, View};
-use ipu_program::types::{ElementType, TensorType};
+use ipu_program::types::TensorType;
 use std::collections::BTreeMap;
 
 /// A graph that cannot be tiled: a pass before this one did not run, or the IR was edited.
@@ -122,8 +122,7 @@ fn build<'a>(graph: &'a Graph, kernels: &'a Kernels) -> Result<Builder<'a>, Tile
                 _ => return Err(unsuitable(op, p)),
             },
             (OpKind::Linear { activation }, Some(p)) if p.family == Family::Gemm => {
-                let grid = p.grid_rows > 1 || p.partials == ElementType::F16;
-                if p.grid_k > 1 && grid {
+                if linear_grid::is_grid(p) {
                     b.grid_linear(op, p, *activation)?;
                 } else if p.grid_k > 1 {
                     b.split_linear(op, p, *activation)?;
@@ -135,8 +134,8 @@ fn build<'a>(graph: &'a Graph, kernels: &'a Kernels) -> Result<Builder<'a>, Tile
                 b.product(op, p, *transpose_b)?;
             }
             (OpKind::Attention { scale, causal, .. }, Some(p)) if p.family == Family::Attention => {
-                if p.grid_k > 1 && !causal {
-                    b.grid_attention(op, p, scale.get())?;
+                if p.grid_k > 1 {
+                    b.grid_attention(op, p, scale.get(), *causal)?;
                 } else {
                     b.attention(op, p, scale.get(), *causal)?;
                 }

@@ -2,7 +2,9 @@
 
 use super::{Builder, TileError, error};
 use crate::select_operators::plans::Words;
-use crate::select_operators::plans::attention::{COMBINE_KERNEL, SOFTMAX_KERNEL, Spread};
+use crate::select_operators::plans::attention::{
+    COMBINE_KERNEL, SOFTMAX_KERNEL, Spread, score_kernel,
+};
 use crate::select_operators::plans::batched::{Attention, TRANSPOSE_KERNEL, kernel};
 use crate::select_operators::plans::parts::Parts;
 use crate::select_operators::plans::{gemm, linear_grid};
@@ -96,7 +98,16 @@ impl Builder<'_> {
 
     /// Attention with one head a matrix, whose keys several tiles share: scores, the softmax of a
     /// part, transposed values, their product, and the parts put together.
-    pub fn grid_attention(&mut self, op: &Op, plan: &Plan, scale: f32) -> Result<(), TileError> {
+    pub fn grid_attention(
+        &mut self,
+        op: &Op,
+        plan: &Plan,
+        scale: f32,
+        causal: bool,
+    ) -> Result<(), TileError> {
+        if causal {
+            return Err(error(op, "causal attention has no plan with parts of keys"));
+        }
         let result = self.result_layout(op)?;
         let [lq, lk, lv] = self.operand_layouts(op, plan)? else {
             return Err(error(op, "the plan has another number of operands"));
@@ -146,7 +157,7 @@ impl Builder<'_> {
                 .collect()
         };
         let kernels = [
-            kernel(ElementType::F16, plan.partials, depth),
+            score_kernel(depth),
             kernel(ElementType::F16, plan.partials, lk.rows.block),
         ];
         let mut acc = None;

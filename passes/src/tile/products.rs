@@ -6,11 +6,12 @@ use crate::select_operators::plans::batched::{
 };
 use crate::select_operators::plans::gemm::{self, PARTIAL_KERNEL, Reduction};
 use crate::select_operators::plans::local::{flat_words, row_words};
+use crate::select_operators::plans::moves::partial_view;
 use crate::select_operators::softmax_kernel;
 use ipu_program::graph::{Activation, Op, ValueId};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Shard, Split};
 use ipu_program::plan::Plan;
-use ipu_program::tile::{BufferId, View};
+use ipu_program::tile::BufferId;
 use ipu_program::types::{ElementType, Matrix, TensorType};
 
 impl Builder<'_> {
@@ -219,22 +220,9 @@ impl Builder<'_> {
             reduction.staging.clone(),
             &op.location,
         );
-        let padded = reduction.partial_type.matrix().columns;
-        let width = reduction.staging_type.matrix().columns;
-        let block = reduction.block(parts);
         for column in 0..result.columns.parts {
-            let range = result.columns.range(column, padded);
-            if range.is_empty() {
-                continue;
-            }
-            let [rows, padded, width] = [matrix.rows, padded, width].map(u64::from);
-            let view = View {
-                shape: vec![parts, matrix.rows, range.len() as u32],
-                source_offset: range.start.into(),
-                source_strides: vec![rows * padded, padded, 1],
-                destination_offset: u64::from(column) * u64::from(parts * block),
-                destination_strides: vec![block.into(), width, 1],
-            };
+            let view = partial_view(reduction, parts, matrix.rows, column, &result);
+            let Some(view) = view else { continue };
             let step = format!("move.{name}.partial");
             self.rearrange(&step, partial, staging, Some(view), &op.location);
         }

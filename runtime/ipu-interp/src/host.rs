@@ -244,9 +244,26 @@ pub fn pack(
     buffer: &TensorType,
     layout: &Layout,
 ) -> Result<Vec<ShardBytes>, HostError> {
-    check_cover(buffer, layout)?;
     let values = broadcast(&array.values, &array.ty.shape, &buffer.shape)?;
+    let element = buffer.element;
+    pack_elements(&values, buffer, layout, |value, bytes| match element {
+        ElementType::F16 => bytes.copy_from_slice(&narrow(value).to_le_bytes()),
+        ElementType::F32 => bytes.copy_from_slice(&value.to_le_bytes()),
+        ElementType::I32 => bytes.copy_from_slice(&(value as i32).to_le_bytes()),
+    })
+}
+
+/// [`pack`] of elements of any kind, one for each element of the buffer; `store` writes one to as
+/// many bytes as it has there.
+pub(crate) fn pack_elements<T: Copy>(
+    values: &[T],
+    buffer: &TensorType,
+    layout: &Layout,
+    store: impl Fn(T, &mut [u8]),
+) -> Result<Vec<ShardBytes>, HostError> {
+    check_cover(buffer, layout)?;
     let matrix = buffer.matrix();
+    let size = buffer.element.bytes() as usize;
     let storage = layout.storage(buffer.element);
     let mut shards = Vec::new();
     for shard in layout.shards(matrix) {
@@ -257,15 +274,7 @@ pub fn pack(
                 let value = values[row as usize * matrix.columns as usize + column as usize];
                 let at =
                     storage.offset(row - shard.rows.start, column - shard.columns.start) as usize;
-                match storage.element {
-                    ElementType::F16 => {
-                        bytes[at..at + 2].copy_from_slice(&narrow(value).to_le_bytes())
-                    }
-                    ElementType::F32 => bytes[at..at + 4].copy_from_slice(&value.to_le_bytes()),
-                    ElementType::I32 => {
-                        bytes[at..at + 4].copy_from_slice(&(value as i32).to_le_bytes())
-                    }
-                }
+                store(value, &mut bytes[at..at + size]);
             }
         }
         shards.push(ShardBytes {
@@ -284,12 +293,26 @@ pub fn pack(
 pub fn unpack<B: AsRef<[u8]>, E: From<HostError>>(
     buffer: &TensorType,
     layout: &Layout,
-    mut read: impl FnMut(u32, ShardStorage) -> Result<B, E>,
+    read: impl FnMut(u32, ShardStorage) -> Result<B, E>,
 ) -> Result<HostArray, E> {
+    let values = unpack_elements(buffer, layout, read, |bytes| load(bytes, buffer.element))?;
+    Ok(HostArray {
+        ty: buffer.clone(),
+        values,
+    })
+}
+
+/// [`unpack`] to elements of any kind; `load` reads one from the start of some bytes.
+pub(crate) fn unpack_elements<T: Copy + Default, B: AsRef<[u8]>, E: From<HostError>>(
+    buffer: &TensorType,
+    layout: &Layout,
+    mut read: impl FnMut(u32, ShardStorage) -> Result<B, E>,
+    load: impl Fn(&[u8]) -> T,
+) -> Result<Vec<T>, E> {
     check_cover(buffer, layout)?;
     let matrix = buffer.matrix();
     let storage = layout.storage(buffer.element);
-    let mut values = vec![0f32; matrix.rows as usize * matrix.columns as usize];
+    let mut values = vec![T::default(); matrix.rows as usize * matrix.columns as usize];
     let first = Layout {
         copies: 1,
         ..layout.clone()
@@ -311,14 +334,11 @@ pub fn unpack<B: AsRef<[u8]>, E: From<HostError>>(
                 let at =
                     storage.offset(row - shard.rows.start, column - shard.columns.start) as usize;
                 values[row as usize * matrix.columns as usize + column as usize] =
-                    load(&bytes[at..], storage.element);
+                    load(&bytes[at..]);
             }
         }
     }
-    Ok(HostArray {
-        ty: buffer.clone(),
-        values,
-    })
+    Ok(values)
 }
 
 /// The element at the start of `bytes`, which must hold one.

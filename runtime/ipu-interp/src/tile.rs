@@ -6,7 +6,7 @@
 //! writes; rearrangements element by element between the two layouts.
 
 use crate::graph::{GraphError, HostResults};
-use crate::host::{HostArray, HostError, Parameters, pack, unpack};
+use crate::host::{HostArray, HostError, Parameters, pack, pack_elements, unpack, unpack_elements};
 use crate::kernels::Call;
 use half::f16;
 use ipu_program::kernels::Kernels;
@@ -166,6 +166,18 @@ pub enum TileError {
     /// A run before the parameters were written.
     #[error("the program was run before its parameters were written")]
     NotInitialized,
+    /// A rearrangement between elements of different sizes.
+    #[error(
+        "step '{step}' moves elements of {source_bytes} bytes to elements of {destination_bytes}"
+    )]
+    Elements {
+        /// Step.
+        step: String,
+        /// Bytes of an element of the source.
+        source_bytes: u32,
+        /// Bytes of an element of the destination.
+        destination_bytes: u32,
+    },
     /// A rearrangement that its view does not allow.
     #[error("step '{step}': {error}")]
     View {
@@ -325,6 +337,45 @@ impl<'a> Memory<'a> {
                 error,
             },
         })
+    }
+
+    /// The bits of a buffer's elements: whoever moves them does not change a NaN.
+    fn words(&self, step: &str, id: BufferId) -> Result<Vec<u32>, TileError> {
+        let buffer = self.describe(step, id)?;
+        let size = buffer.ty.element.bytes() as usize;
+        let read = |tile, storage: ipu_program::layout::ShardStorage| {
+            self.read(step, id, tile, 0, u64::from(storage.bytes()))
+                .map_err(Access::Tile)
+        };
+        let load = |bytes: &[u8]| {
+            let mut word = [0; 4];
+            word[..size].copy_from_slice(&bytes[..size]);
+            u32::from_le_bytes(word)
+        };
+        unpack_elements(&buffer.ty, &buffer.layout, read, load).map_err(|e| match e {
+            Access::Tile(e) => e,
+            Access::Host(error) => TileError::Host {
+                subject: format!("buffer '{}'", buffer.name),
+                error,
+            },
+        })
+    }
+
+    /// Writes the bits of elements to every copy of a buffer, zeros into the padding.
+    fn fill_words(&mut self, step: &str, id: BufferId, words: &[u32]) -> Result<(), TileError> {
+        let buffer = self.describe(step, id)?;
+        let store = |word: u32, bytes: &mut [u8]| {
+            bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
+        };
+        let shards = pack_elements(words, &buffer.ty, &buffer.layout, store);
+        let shards = shards.map_err(|error| TileError::Host {
+            subject: format!("step '{step}'"),
+            error,
+        })?;
+        for shard in shards {
+            self.write(step, id, shard.tile, 0, &shard.bytes)?;
+        }
+        Ok(())
     }
 
     /// Writes a tensor to every copy of a buffer, zeros into the padding.
@@ -611,28 +662,33 @@ impl<'a> Interpreter<'a> {
         destination: BufferId,
         view: Option<&View>,
     ) -> Result<(), TileError> {
-        let from = self.memory.tensor(step, source)?;
-        let to = self.memory.tensor(step, destination)?;
-        let (read, write) = (from.values(), to.values());
+        let size = |id| -> Result<u32, TileError> {
+            Ok(self.memory.describe(step, id)?.ty.element.bytes())
+        };
+        let (bytes, found) = (size(source)?, size(destination)?);
+        if bytes != found {
+            return Err(TileError::Elements {
+                step: step.to_owned(),
+                source_bytes: bytes,
+                destination_bytes: found,
+            });
+        }
+        let read = self.memory.words(step, source)?;
+        let write = self.memory.words(step, destination)?;
         let walk = Walk::new(view, read.len() as u64, write.len() as u64).map_err(|error| {
             TileError::View {
                 step: step.to_owned(),
                 error,
             }
         })?;
-        let mut values = write.to_vec();
+        let mut values = write;
         walk.lines(|s, d, axis| {
             for i in 0..axis.extent {
                 let (s, d) = (s + i * axis.source, d + i * axis.destination);
                 values[d as usize] = read[s as usize];
             }
         });
-        let subject = || format!("step '{step}'");
-        let tensor = HostArray::new(to.ty().clone(), values).map_err(|error| TileError::Host {
-            subject: subject(),
-            error,
-        })?;
-        self.memory.fill(step, destination, subject, &tensor)
+        self.memory.fill_words(step, destination, &values)
     }
 
     fn compute(&mut self, compute: &Compute) -> Result<(), TileError> {

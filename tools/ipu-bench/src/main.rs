@@ -4,6 +4,7 @@
 mod exchange;
 mod kernels;
 mod programs;
+mod selection;
 mod simulate;
 mod timing;
 mod workloads;
@@ -90,6 +91,34 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         rows_out: Option<PathBuf>,
     },
+    /// Times operator selection on encoders of the size of known models.
+    Selection {
+        /// How to print.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+        /// Only this model: siglip-attention, vit-base or siglip.
+        #[arg(long, value_name = "NAME")]
+        model: Option<String>,
+        /// Tiles that the compiler may use, 1 to 1472.
+        #[arg(long, default_value_t = 1472, value_parser = clap::value_parser!(u32).range(1..=1472))]
+        tiles: u32,
+    },
+    /// Pins plans of the first product of a workload and compares the order of estimated and of
+    /// simulated cycles; an error below a Kendall's tau of 0.8.
+    Rank {
+        /// How to print.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+        /// The workload.
+        #[arg(long, value_name = "NAME", value_parser = workloads::NAMES, default_value = "vit-small")]
+        workload: String,
+        /// Tiles that the compiler may use, 1 to 1472.
+        #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1472))]
+        tiles: u32,
+        /// How many plans, fewer when the product has fewer grids or some do not fit.
+        #[arg(long, default_value_t = 24)]
+        plans: usize,
+    },
     /// Measures how many instructions are simulated in a second.
     Simulate {
         /// How to print.
@@ -149,6 +178,17 @@ fn run(command: Command) -> Result<()> {
             format,
             rows_out,
         } => exchange::run(&files, format, rows_out.as_deref()),
+        Command::Selection {
+            format,
+            model,
+            tiles,
+        } => selection::run(format, model.as_deref(), tiles),
+        Command::Rank {
+            format,
+            workload,
+            tiles,
+            plans,
+        } => selection::rank(format, &workload, tiles, plans),
         Command::Simulate {
             format,
             threads,

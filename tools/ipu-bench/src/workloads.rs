@@ -218,7 +218,33 @@ fn subfolders(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-fn compile(path: &Path, options: &Options) -> Result<Package> {
+/// What a package says and does.
+pub struct Simulated {
+    /// Cycles that the plan search estimated.
+    pub estimated: u64,
+    /// Cycles on the simulator.
+    pub cycles: u64,
+}
+
+/// Runs the package of a workload on its own data.
+///
+/// # Errors
+/// No such workload, or it does not run.
+pub fn simulate(name: &str, package: &Package, folder: &Path) -> Result<Simulated> {
+    let workload = WORKLOADS.iter().find(|w| w.name == name);
+    let workload = workload.with_context(|| format!("no workload '{name}'"))?;
+    let (row, _) = measure(workload, 0, package, 0.0, None, folder)?;
+    Ok(Simulated {
+        estimated: row.estimated_cycles,
+        cycles: row.simulated_cycles,
+    })
+}
+
+/// Compiles a model.
+///
+/// # Errors
+/// The model cannot be read or does not compile.
+pub fn compile(path: &Path, options: &Options) -> Result<Package> {
     let file = path.display().to_string();
     let text = std::fs::read(path).with_context(|| file.clone())?;
     let session = Session::new();

@@ -102,6 +102,7 @@ pub fn compile(cli: &Cli, path: &Path, progress: &Progress, needs: Needs) -> Res
             .map_or(defaults.partials, |p| p.option().to_owned()),
         finalists: cli.finalists.unwrap_or(defaults.finalists),
         function,
+        hints: defaults.hints,
     };
     if let Some(dir) = &cli.dump_compilation_phases_to {
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;

@@ -297,6 +297,21 @@ pub fn check(
             *slot = i as u32;
         }
     }
+    for (i, t) in transfers.iter().enumerate() {
+        let to = t.destinations.iter().copied();
+        for (tile, address) in to.chain([(t.source, t.source_address)]) {
+            let end = u64::from(address) + 4 * u64::from(t.words);
+            if end > u64::from(target.memory_end) {
+                return Err(CheckError {
+                    tile,
+                    what: format!(
+                        "transfer {i}: {} words at {address:#x} are not in memory",
+                        t.words
+                    ),
+                });
+            }
+        }
+    }
     let mut expected: BTreeMap<u32, Vec<Expected>> = BTreeMap::new();
     for (i, t) in transfers.iter().enumerate() {
         for &(tile, address) in &t.destinations {

@@ -132,19 +132,20 @@ pub(super) fn bounds(problem: &Problem) -> Vec<Bound> {
     let mut sends = vec![(u32::MAX, u32::MAX); n];
     let mut windows = vec![u32::MAX; n];
     for m in &problem.messages {
-        let mut tail = 0;
+        // Each receiver by itself: a multicast may be cut into parts.
         for r in problem.receivers(m) {
             let port = &problem.ports[r.tile as usize];
-            let x = (m.earliest as i32 + r.lag) as u32;
+            let earliest = (1 - r.lag).max(0);
+            let x = (earliest + r.lag) as u32;
             let window = &mut windows[r.tile as usize];
             *window = (*window).min(x);
             let end = port.write_delay + problem.guard;
-            tail = tail.max(r.lag + end as i32);
+            let tail = (r.lag + end as i32) as u32;
+            let s = &mut sends[m.source as usize];
+            *s = (s.0.min(earliest as u32), s.1.min(tail));
             // A message alone takes as long.
             routes.raise(x + m.words + end, port.logical);
         }
-        let s = &mut sends[m.source as usize];
-        *s = (s.0.min(m.earliest), s.1.min(tail as u32));
     }
     for (i, port) in problem.ports.iter().enumerate() {
         if port.sent > 0 {

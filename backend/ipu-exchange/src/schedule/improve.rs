@@ -14,8 +14,11 @@ use std::cmp::Reverse;
 /// Work allowed for every phase: small ones are searched well.
 const WORK: u64 = 400_000;
 
-/// Further work allowed for each receive.
-const WORK_EACH: u64 = 24;
+/// Further work allowed for each receive: of the first [`MANY`], and of all others.
+const WORK_EACH: [u64; 2] = [24, 3];
+
+/// Receives from which on a phase is large.
+const MANY: u64 = 100_000;
 
 /// A schedule within so many thousandths of the bound is not improved any more.
 const CLOSE: u64 = 4;
@@ -86,7 +89,9 @@ pub(super) fn search(problem: &Problem, bound: u32) -> (Vec<Found>, Limit) {
     let mut search = Search {
         engine: Engine::new(problem),
         bound,
-        allowed: WORK + WORK_EACH * receives,
+        allowed: WORK
+            + WORK_EACH[0] * receives.min(MANY)
+            + WORK_EACH[1] * receives.saturating_sub(MANY),
         found: Vec::new(),
     };
     let given: Vec<u32> = (0..problem.messages.len() as u32).collect();

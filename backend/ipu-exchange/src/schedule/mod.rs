@@ -23,6 +23,7 @@ use crate::row::{RowError, instructions};
 pub use certificate::{Bound, Certificate, Limit, Resource};
 use ipu_program::tile::{Copy, Event, Schedule};
 use ipu_target::Target;
+use problem::Split;
 
 /// A transfer that cannot be scheduled. Transfers are numbered in the order given, from 0.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -60,6 +61,14 @@ pub enum ScheduleError {
         /// Offending byte offset or address.
         offset: u32,
     },
+    /// More words than events can be counted for.
+    #[error("the transfers send {words} words, a phase holds at most {most}: split it")]
+    TooLong {
+        /// Words sent.
+        words: u64,
+        /// Most words.
+        most: u64,
+    },
     /// There is nothing to schedule: not reached, for a search has at least one result.
     #[error("no schedule was found")]
     Empty,
@@ -91,7 +100,9 @@ impl ScheduleError {
             | ScheduleError::Destinations { transfer, .. }
             | ScheduleError::Words { transfer, .. } => vec![transfer],
             ScheduleError::TwoWriters { first, second, .. } => vec![first, second],
-            ScheduleError::Empty | ScheduleError::Row(_) => Vec::new(),
+            ScheduleError::TooLong { .. } | ScheduleError::Empty | ScheduleError::Row(_) => {
+                Vec::new()
+            }
         }
     }
 }
@@ -134,6 +145,20 @@ pub struct Scheduled {
     pub certificate: Certificate,
 }
 
+/// Most receives of a phase whose multicasts are tried in parts.
+const MAX_SPLIT: usize = 400_000;
+
+/// Multicasts are tried in parts when the horizon exceeds the bound by more percent.
+const POOR: u64 = 10;
+
+fn horizon(found: &[improve::Found]) -> u32 {
+    found.first().map_or(u32::MAX, |f| f.horizon)
+}
+
+fn poor(found: &[improve::Found], bound: u32) -> bool {
+    u64::from(horizon(found)) * 100 > u64::from(bound) * (100 + POOR)
+}
+
 /// Schedules the transfers of one phase, with symbolic addresses.
 ///
 /// # Errors
@@ -152,10 +177,40 @@ pub fn schedule_with(
     copies: &[Copy],
     options: Options,
 ) -> Result<Scheduled, ScheduleError> {
-    let problem = problem::prepare(target, copies, options.memory)?;
+    let whole = Split { parts: 1, words: 0 };
+    let mut problem = problem::prepare(target, copies, options.memory, whole)?;
     let bounds = certificate::bounds(&problem);
     let binding = certificate::strongest(&bounds);
-    let (found, limit) = improve::search(&problem, binding.events);
+    let (mut found, mut limit) = improve::search(&problem, binding.events);
+    // Receivers that must all be free at once keep each other waiting; in parts they do not.
+    let several = problem
+        .messages
+        .iter()
+        .map(|m| m.receivers.1 - m.receivers.0)
+        .max();
+    let mut split = Split {
+        parts: 2,
+        words: binding.events,
+    };
+    let mut fruitless = 0;
+    while split.parts / 2 < several.unwrap_or(0)
+        && fruitless < 2
+        && problem.receivers.len() <= MAX_SPLIT
+        && poor(&found, binding.events)
+    {
+        let parts = problem::prepare(target, copies, options.memory, split)?;
+        let (mut better, ended) = improve::search(&parts, binding.events);
+        if horizon(&better) < horizon(&found) {
+            for f in &mut better {
+                f.construction += &format!(", multicasts in up to {} parts", split.parts);
+            }
+            (problem, found, limit) = (parts, better, ended);
+            fruitless = 0;
+        } else {
+            fruitless += 1;
+        }
+        split.parts *= 2;
+    }
     // The certificate counts the words of rows, so that they are encoded in any case.
     let mut best: Option<(u32, Scheduled)> = None;
     for candidate in found {

@@ -5,10 +5,14 @@ use super::{Memory, ScheduleError, Side};
 use ipu_program::tile::{BufferId, Copy, Transfer};
 use ipu_target::Target;
 use ipu_target::geometry::{Physical, direction, time_to_mux};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 /// Longest message that is scheduled as one, in words; the hardware's limit is 4,148.
 pub(super) const MAX_MESSAGE: u32 = 4096;
+
+/// Most words that all tiles together send: one after the other they take as many events, and
+/// events are counted in 32 bits.
+const MAX_WORDS: u64 = 1 << 30;
 
 /// A tile that takes part.
 #[derive(Clone, Debug)]
@@ -207,39 +211,31 @@ fn join(pieces: Vec<Piece>) -> Vec<Piece> {
 /// Pairs of transfers of which the second must wait for the first: one reads or writes what the
 /// other writes on one tile.
 fn dependences(pieces: &[Piece]) -> Result<Vec<Vec<u32>>, ScheduleError> {
-    let mut by_space: BTreeMap<(u32, BufferId), Vec<Access>> = BTreeMap::new();
+    let mut accesses: Vec<((u32, BufferId), Access)> = Vec::new();
     for (k, p) in pieces.iter().enumerate() {
         let index = k as u32;
-        let bytes = 4 * p.words;
-        by_space
-            .entry((p.source, p.from))
-            .or_default()
-            .push(Access {
-                start: p.offset,
-                end: p.offset + bytes,
-                write: false,
-                index,
-            });
-        for &(tile, offset) in &p.destinations {
-            by_space.entry((tile, p.to)).or_default().push(Access {
-                start: offset,
-                end: offset + bytes,
-                write: true,
-                index,
-            });
-        }
+        let access = |offset: u32, write: bool| Access {
+            start: offset,
+            end: offset + 4 * p.words,
+            write,
+            index,
+        };
+        accesses.push(((p.source, p.from), access(p.offset, false)));
+        let to = p.destinations.iter();
+        accesses.extend(to.map(|&(tile, offset)| ((tile, p.to), access(offset, true))));
     }
+    accesses.sort_unstable_by_key(|(space, a)| (*space, a.start, a.index));
     let mut pairs: BTreeSet<(u32, u32)> = BTreeSet::new();
     let mut writers: Vec<(u32, u32, u32, u32)> = Vec::new();
-    for (&(tile, _), list) in &mut by_space {
-        if !list.iter().any(|a| a.write) {
+    for list in accesses.chunk_by(|a, b| a.0 == b.0) {
+        let tile = list[0].0.0;
+        if !list.iter().any(|(_, a)| a.write) {
             continue;
         }
-        list.sort_unstable_by_key(|a| (a.start, a.index));
         // Accesses that reach beyond the start of the current one, reads and writes apart: reads
         // may lie on each other in any number and do not matter to each other.
         let (mut reads, mut writes): (Vec<Access>, Vec<Access>) = (Vec::new(), Vec::new());
-        for &a in list.iter() {
+        for &(_, a) in list {
             writes.retain(|b| b.end > a.start);
             if a.write {
                 reads.retain(|b| b.end > a.start);
@@ -295,11 +291,21 @@ fn reaches(after: &[Vec<u32>], from: u32, to: u32) -> bool {
     false
 }
 
+/// How multicasts are cut into several messages, so that fewer receivers have to be free at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Split {
+    /// Most parts of a multicast.
+    pub parts: u32,
+    /// Most words that a tile may send for it.
+    pub words: u32,
+}
+
 /// Checks the copies and makes messages of them.
 pub(super) fn prepare(
     target: &Target,
     copies: &[Copy],
     memory: Memory,
+    split: Split,
 ) -> Result<Problem, ScheduleError> {
     let mut pieces = Vec::new();
     let mut delivered = 0u64;
@@ -320,6 +326,13 @@ pub(super) fn prepare(
         }
     }
     let transfers = pieces.len() as u32;
+    let words: u64 = pieces.iter().map(|p| u64::from(p.words)).sum();
+    if words > MAX_WORDS {
+        return Err(ScheduleError::TooLong {
+            words,
+            most: MAX_WORDS,
+        });
+    }
     let after_pieces = dependences(&pieces)?;
     if after_pieces.is_empty() {
         pieces = join(pieces);
@@ -355,44 +368,68 @@ pub(super) fn prepare(
             received: 0,
         });
     }
-    let mut messages_of: Vec<(u32, u32)> = Vec::with_capacity(pieces.len());
+    // Words of each tile that go to several others: those are sent once for every part.
+    let mut sent = vec![(0u64, 0u64); problem.ports.len()];
     for p in &pieces {
+        let (all, several) = &mut sent[index[p.source as usize] as usize];
+        *all += u64::from(p.words);
+        *several += u64::from(p.words) * u64::from(p.destinations.len() > 1);
+    }
+    let parts: Vec<usize> = sent
+        .iter()
+        .map(|&(all, several)| {
+            let spare = u64::from(split.words).saturating_sub(all);
+            let parts = 1 + spare.checked_div(several).unwrap_or(0);
+            parts.min(u64::from(split.parts)).max(1) as usize
+        })
+        .collect();
+    let mut messages_of: Vec<(u32, u32)> = Vec::with_capacity(pieces.len());
+    for p in &mut pieces {
         let source = index[p.source as usize];
         let from = Physical::of_logical(p.source);
-        problem.ports[source as usize].sent += p.words;
         let first_message = problem.messages.len() as u32;
-        let (mut done, mut mask) = (0, 0);
-        while done < p.words {
-            let words = (p.words - done).min(MAX_MESSAGE);
-            let first = problem.receivers.len() as u32;
-            let mut earliest = 0;
-            for &(logical, offset) in &p.destinations {
-                let to = Physical::of_logical(logical);
-                mask |= direction(from, to);
-                let lag = time_to_mux(from, to) + 1;
-                earliest = earliest.max(1 - lag);
-                let tile = index[logical as usize];
-                problem.ports[tile as usize].received += words;
-                problem.receivers.push(Receiver {
-                    tile,
-                    lag,
-                    buffer: p.to,
-                    offset: offset + 4 * done,
+        let parts = parts[source as usize].min(p.destinations.len());
+        let part = p.destinations.len().div_ceil(parts);
+        if parts > 1 {
+            // Neighbours stay together: the way to them is about as long.
+            p.destinations.sort_unstable();
+        }
+        for destinations in p.destinations.chunks(part) {
+            problem.ports[source as usize].sent += p.words;
+            let (mut done, mut mask) = (0, 0);
+            while done < p.words {
+                let words = (p.words - done).min(MAX_MESSAGE);
+                let first = problem.receivers.len() as u32;
+                let mut earliest = 0;
+                for &(logical, offset) in destinations {
+                    let to = Physical::of_logical(logical);
+                    mask |= direction(from, to);
+                    let lag = time_to_mux(from, to) + 1;
+                    earliest = earliest.max(1 - lag);
+                    let tile = index[logical as usize];
+                    problem.ports[tile as usize].received += words;
+                    problem.receivers.push(Receiver {
+                        tile,
+                        lag,
+                        buffer: p.to,
+                        offset: offset + 4 * done,
+                        slots: (0, 0),
+                    });
+                }
+                problem.messages.push(Message {
+                    source,
+                    words,
+                    buffer: p.from,
+                    offset: p.offset + 4 * done,
+                    // A message to several receivers drives both directions, as all public rows
+                    // do.
+                    direction: if destinations.len() > 1 { 3 } else { mask },
+                    receivers: (first, problem.receivers.len() as u32),
                     slots: (0, 0),
+                    earliest: earliest as u32,
                 });
+                done += words;
             }
-            problem.messages.push(Message {
-                source,
-                words,
-                buffer: p.from,
-                offset: p.offset + 4 * done,
-                // A message to several receivers drives both directions, as all public rows do.
-                direction: if p.destinations.len() > 1 { 3 } else { mask },
-                receivers: (first, problem.receivers.len() as u32),
-                slots: (0, 0),
-                earliest: earliest as u32,
-            });
-            done += words;
         }
         messages_of.push((first_message, problem.messages.len() as u32));
     }

@@ -10,7 +10,7 @@ use super::batched::{
     Attention, Product, TRANSPOSE_KERNEL, kernel, result_memory, transpose_words,
 };
 use super::local::row_words;
-use super::parts::Parts;
+use super::parts::{Parts, accurate};
 use super::{Candidate, Machine, Words, best, blocks, bytes, copied, grid, partials};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Split};
 use ipu_program::plan::{Family, Plan};
@@ -21,6 +21,16 @@ pub const SOFTMAX_KERNEL: &str = "softmax_partial_f16";
 
 /// The kernel that puts the products of the parts together.
 pub const COMBINE_KERNEL: &str = "combine_softmax_f16";
+
+/// The element type of the sums of scores, whatever type those of the products with values have: an
+/// error of a score is a factor of its exponential. With scores of the attention block four times as
+/// large f16 sums here make up half of the error.
+const SCORE_SUMS: ElementType = ElementType::F32;
+
+/// The kernel of scores of a depth.
+pub fn score_kernel(depth: u32) -> String {
+    kernel(ElementType::F16, SCORE_SUMS, depth)
+}
 
 /// Plans that are handed on, those with the fewest cycles.
 const MOST: usize = 32;
@@ -41,7 +51,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The buffers for `matrices` heads, queries in `q` and keys in `k`, with `partials` in products.
+    /// The buffers for `matrices` heads, queries in `q` and keys in `k`, with `partials` in products
+    /// with values.
     pub fn new(
         matrices: u32,
         a: &Attention,
@@ -70,7 +81,7 @@ impl Spread {
             score_layout: panels(
                 q.rows,
                 keys,
-                result_memory(ElementType::F16, partials, a.depth),
+                result_memory(ElementType::F16, SCORE_SUMS, a.depth),
             ),
             turned: TensorType::new([matrices * high, a.keys], f16),
             turned_layout: copied(turned, k.copies, k.copy_stride),
@@ -181,7 +192,8 @@ pub fn plans(machine: &Machine<'_>, matrices: u32, a: &Attention) -> Vec<Candida
                 continue;
             }
             tried = kp;
-            for partials in partials(machine, a.depth.max(a.keys)) {
+            let deep = a.keys.div_ceil(kp);
+            for partials in partials(machine, deep).filter(|&e| accurate(e, deep)) {
                 out.extend(plan(machine, matrices, a, [qp, kp], partials));
             }
         }
@@ -216,10 +228,7 @@ fn plan(
     let s = Spread::new(matrices, a, [&q, &k, &result], partials);
     let shape = [query_rows.block, key_rows.block];
     let compute = [
-        (
-            kernel(ElementType::F16, partials, a.depth),
-            s.score_words(shape, a.depth, &q, &k),
-        ),
+        (score_kernel(a.depth), s.score_words(shape, a.depth, &q, &k)),
         (SOFTMAX_KERNEL.to_owned(), s.softmax_words(shape, 1.0)),
         (
             TRANSPOSE_KERNEL.to_owned(),
@@ -250,9 +259,7 @@ fn plan(
     ];
     let mut memory = bytes(&held.map(|l| (l, f16))) + s.parts.bytes();
     memory += u64::from(s.scratch_lines()) * 64;
-    if partials != f16 {
-        memory += u64::from(query_rows.block) * 32;
-    }
+    memory += u64::from(query_rows.block) * 32;
     Some(Candidate {
         plan: Plan {
             family: Family::Attention,

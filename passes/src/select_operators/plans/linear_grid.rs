@@ -5,7 +5,7 @@
 //! sums of its share of the rows, so that no tile receives more than it has computed.
 
 use super::gemm::{self, PARTIAL_KERNEL};
-use super::parts::Parts;
+use super::parts::{Parts, accurate};
 use super::{Candidate, Machine, best, blocks, bytes, copied, grid, partials};
 use ipu_program::graph::Activation;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Split};
@@ -30,6 +30,12 @@ pub fn partial_kernel(element: ElementType) -> String {
         ElementType::F16 => gemm::kernel(element, false, Activation::None),
         _ => PARTIAL_KERNEL.to_owned(),
     }
+}
+
+/// Whether a plan of a linear operator that divides the contraction is one of this family: its
+/// rows are divided too, or its partial sums are f16.
+pub fn is_grid(plan: &Plan) -> bool {
+    plan.grid_k > 1 && (plan.grid_rows > 1 || plan.partials == ElementType::F16)
 }
 
 /// The partial sums of a product with weights in `w`, of `m` rows that `x` divides, for `result`.
@@ -70,7 +76,8 @@ pub fn linear(
                     }
                     tried = gm;
                     for partials in partials(machine, k) {
-                        if gm > 1 || partials == ElementType::F16 {
+                        let deep = depth * PANEL;
+                        if (gm > 1 || partials == ElementType::F16) && accurate(partials, deep) {
                             let columns = Split::even(n, gn, unit, gm * gk);
                             let grid = [gm, gk, gn];
                             out.extend(plan(machine, [m, k], grid, columns, partials, bias, act));

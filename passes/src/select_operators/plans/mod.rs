@@ -59,31 +59,6 @@ pub struct Machine<'a> {
     pub partials: Partials,
 }
 
-/// What a search minimises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Objective {
-    /// Compute and exchange cycles.
-    Cycles,
-    /// As `Cycles` with exchange counted twice: estimates of exchange are the less certain part.
-    LessExchange,
-    /// As `Cycles` with compute counted twice.
-    LessCompute,
-    /// Bytes on a tile, then cycles: for models that hardly fit.
-    Bytes,
-}
-
-impl Objective {
-    /// What is fewest, as reports say after "fewest".
-    pub fn describe(self) -> &'static str {
-        match self {
-            Objective::Cycles => "cycles of compute and exchange",
-            Objective::LessExchange => "cycles with exchange counted twice",
-            Objective::LessCompute => "cycles with compute counted twice",
-            Objective::Bytes => "bytes on a tile",
-        }
-    }
-}
-
 /// Word arguments of a kernel call, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words(Vec<(&'static str, u32)>);
@@ -149,11 +124,13 @@ impl Machine<'_> {
     }
 
     /// Estimated cycles of an exchange in which the fullest tile receives `words` words of 4
-    /// bytes: the sync, the route to a middle row, the words.
-    pub(super) fn phase(&self, words: u64) -> u64 {
+    /// bytes: the supervisor on its way to the row, the sync, the route to a middle row, the words.
+    pub fn phase(&self, words: u64) -> u64 {
         let t = self.target;
         let route = t.first_write_after_mux + t.physical_rows + t.receive_guard;
-        u64::from(t.internal_sync_cycles + route) + words
+        let entry = t.supervisor_result_cycles + t.supervisor_call_cycles;
+        let entry = entry + t.supervisor_branch_cycles + 1;
+        u64::from(entry + t.internal_sync_cycles + route) + words
     }
 }
 

@@ -1,10 +1,346 @@
 //! What it costs to bring an operand from where it is to where a plan wants it.
+//!
+//! [`exact`] prices a move by its real transfers: the words and messages of the fullest receiver and
+//! of the fullest sender, what is sent to several tiles counted once, and the kernels that pack,
+//! copy and unpack by their laws. Between blocks of whole panels the transfers are intersections of
+//! shards, which are found here; every other move is lowered as `ipu-convert-layouts` lowers it and
+//! its steps are counted. [`exchange`] and [`viewed`] are quick estimates by sizes and samples, which
+//! say whether the exact price is worth finding out.
 
+use super::gemm::Reduction;
 use super::{COPY_BYTES, COPY_KERNEL, Machine, Words, same_places};
+use crate::convert_layouts::convert_layouts;
 use ipu_program::layout::{ElementOrder, Layout, PANEL, Shard};
-use ipu_program::tile::View;
-use ipu_program::types::{Matrix, TensorType};
+use ipu_program::tile::{Buffer, Step, TileProgram, View};
+use ipu_program::types::{ElementType, Matrix, TensorType};
 use std::collections::BTreeMap;
+
+/// Events that a message takes of its sender and receiver besides its words: its controls and the
+/// gaps that they force on its neighbours.
+const MESSAGE: u64 = 3;
+
+/// What a move costs, in the parts that moves of one operator share or do not share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Move {
+    /// Cycles of kernels before the exchange: packing, copies on a tile.
+    pub before: u64,
+    /// Events of the fullest sender or receiver; 0 where nothing crosses tiles.
+    pub events: u64,
+    /// Cycles of kernels after the exchange.
+    pub after: u64,
+}
+
+impl Move {
+    /// Cycles of the move alone.
+    pub fn cycles(&self, machine: &Machine<'_>) -> u64 {
+        self.before + self.after + self.crossing(machine)
+    }
+
+    /// Cycles of its exchange.
+    fn crossing(&self, machine: &Machine<'_>) -> u64 {
+        if self.events == 0 {
+            0
+        } else {
+            machine.phase(self.events)
+        }
+    }
+
+    /// Both moves, their exchanges in one phase.
+    #[must_use]
+    pub fn with(self, other: Move) -> Move {
+        Move {
+            before: self.before + other.before,
+            events: self.events + other.events,
+            after: self.after + other.after,
+        }
+    }
+}
+
+/// Events that tiles send and receive in one exchange.
+struct Ports {
+    sent: Vec<u64>,
+    received: Vec<u64>,
+}
+
+impl Ports {
+    fn new(tiles: u32) -> Self {
+        Ports {
+            sent: vec![0; tiles as usize],
+            received: vec![0; tiles as usize],
+        }
+    }
+
+    /// `words` words in `messages` messages leave a tile.
+    fn send(&mut self, from: u32, words: u64, messages: u64) {
+        if let Some(n) = self.sent.get_mut(from as usize) {
+            *n += words + MESSAGE * messages;
+        }
+    }
+
+    /// The same at the tiles that receive them.
+    fn receive(&mut self, to: impl IntoIterator<Item = u32>, words: u64, messages: u64) {
+        for tile in to {
+            if let Some(n) = self.received.get_mut(tile as usize) {
+                *n += words + MESSAGE * messages;
+            }
+        }
+    }
+
+    fn fullest(&self) -> u64 {
+        let all = self.sent.iter().chain(&self.received);
+        all.copied().max().unwrap_or(0)
+    }
+}
+
+/// The price of bringing a tensor of type `from_ty` in `from` to one of type `to_ty` in `to`;
+/// `view` says how its elements are renamed, `None` keeps their numbers. Equal layouts cost a copy on
+/// each tile: who can use the tensor as it is needs no move. `None` for what has no lowering.
+pub fn exact(
+    machine: &Machine<'_>,
+    (from, from_ty): (&Layout, &TensorType),
+    view: Option<&View>,
+    (to, to_ty): (&Layout, &TensorType),
+) -> Option<Move> {
+    let same = from_ty.matrix() == to_ty.matrix() && from_ty.element == to_ty.element;
+    if view.is_none() && same && in_blocks(from, to, from_ty) {
+        return Some(blocks(machine, from, to, from_ty.matrix()));
+    }
+    lowered(machine, (from, from_ty), view, (to, to_ty))
+}
+
+/// Whether `ipu-convert-layouts` moves the tensor in blocks of whole panels.
+fn in_blocks(from: &Layout, to: &Layout, ty: &TensorType) -> bool {
+    let columns = ty.matrix().columns;
+    let whole = |l: &Layout| {
+        let mut starts = (0..l.columns.parts).map(|p| l.columns.range(p, columns).start);
+        matches!(l.order, ElementOrder::Rows | ElementOrder::Panels)
+            && starts.all(|s| s % PANEL == 0 || s == columns)
+    };
+    let rows = from.order == ElementOrder::Rows && to.order == ElementOrder::Rows;
+    let here = same_places(&in_panels(from), &in_panels(to));
+    ty.element == ElementType::F16 && (here || (whole(from) && whole(to) && !rows))
+}
+
+/// The same layout in panels.
+fn in_panels(layout: &Layout) -> Layout {
+    Layout {
+        order: ElementOrder::Panels,
+        ..layout.clone()
+    }
+}
+
+/// The move of a matrix in blocks of whole panels, shard by shard.
+fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> Move {
+    let copy = |rows: u32, columns: u32| 1 + local_copy(machine, rows, columns);
+    let mut out = Move::default();
+    if same_places(&in_panels(from), &in_panels(to)) {
+        out.before = copy(from.rows.block, from.columns.block);
+        return out;
+    }
+    // One row is the same in both orders.
+    if from.order == ElementOrder::Rows && from.rows.block > 1 {
+        out.before += copy(from.rows.block, from.columns.block);
+    }
+    if to.order == ElementOrder::Rows && to.rows.block > 1 {
+        out.after += copy(to.rows.block, to.columns.block);
+    }
+    let parts = |split: &ipu_program::layout::Split, extent: u32| -> Vec<(u32, u32, u32)> {
+        let ranges = (0..split.parts).map(|p| (p, split.range(p, extent)));
+        let held = ranges.filter(|(_, r)| !r.is_empty());
+        held.map(|(p, r)| (r.start, r.end, split.tile(p))).collect()
+    };
+    let (from_rows, to_rows) = (parts(&from.rows, matrix.rows), parts(&to.rows, matrix.rows));
+    let columns = |l: &Layout| parts(&l.columns, matrix.columns);
+    let (from_columns, to_columns) = (columns(from), columns(to));
+    // Pieces of both axes: (start, end, tile of the source, of the destination, start in the shard).
+    let cut = |a: &[(u32, u32, u32)], b: &[(u32, u32, u32)]| {
+        let mut out = Vec::new();
+        for &(start, end, to) in b {
+            let first = a.partition_point(|p| p.1 <= start);
+            for &(s, e, from) in a[first..].iter().take_while(|p| p.0 < end) {
+                out.push((s.max(start), e.min(end), from, to, s));
+            }
+        }
+        out
+    };
+    let rows = cut(&from_rows, &to_rows);
+    let columns = cut(&from_columns, &to_columns);
+    let tiles = machine.tiles.max(from.tile_end()).max(to.tile_end());
+    let mut ports = Ports::new(tiles);
+    let mut local = vec![0u64; tiles as usize];
+    let mut away: Vec<u32> = Vec::new();
+    let shard_bytes = u64::from(from.storage(ElementType::F16).bytes()).max(1);
+    let copies = u64::from(from.copies.max(1));
+    for &(r0, r1, from_row, to_row, held_row) in &rows {
+        let tall = r1 - r0;
+        // Panels of whole blocks follow each other on both sides.
+        let joined = tall == from.rows.block && tall == to.rows.block;
+        for &(c0, c1, from_column, to_column, held_column) in &columns {
+            let source = from.first_tile + from_row + from_column;
+            let target = to.first_tile + to_row + to_column;
+            let wide = (c1 - c0).div_ceil(PANEL);
+            let is_here = |tile: u32| match tile.checked_sub(source) {
+                Some(0) => true,
+                Some(n) if from.copy_stride > 0 => {
+                    n.is_multiple_of(from.copy_stride) && n / from.copy_stride < from.copies
+                }
+                _ => false,
+            };
+            let mut piece = None;
+            away.clear();
+            for c in 0..to.copies {
+                let tile = target + c * to.copy_stride;
+                if is_here(tile) {
+                    let law = || copy(tall, c1 - c0);
+                    local[tile as usize] += *piece.get_or_insert_with(law);
+                } else {
+                    away.push(tile);
+                }
+            }
+            if away.is_empty() {
+                continue;
+            }
+            let words = u64::from(tall) * u64::from(PANEL) / 2;
+            let messages = if joined && copies == 1 {
+                1
+            } else {
+                u64::from(wide)
+            };
+            ports.receive(away.iter().copied(), words * u64::from(wide), messages);
+            if copies == 1 {
+                ports.send(source, words * u64::from(wide), messages);
+                continue;
+            }
+            // Pieces of different places come from different copies.
+            let storage = from.storage(ElementType::F16);
+            for p in 0..wide {
+                let column = c0 - held_column + p * PANEL;
+                let offset = match from.order {
+                    ElementOrder::Rows if from.rows.block > 1 => {
+                        (column / PANEL * from.rows.block + (r0 - held_row)) * PANEL * 2
+                    }
+                    _ => storage.offset(r0 - held_row, column),
+                };
+                let copy = (u64::from(offset) * copies / shard_bytes) as u32;
+                let sender = source + copy * from.copy_stride;
+                ports.send(sender, words, 1);
+            }
+        }
+    }
+    out.before += local.into_iter().max().unwrap_or(0);
+    out.events = ports.fullest();
+    out
+}
+
+/// The elements of partial sums that part `column` of the columns of the result adds, `None` for an
+/// empty part.
+pub fn partial_view(
+    reduction: &Reduction,
+    parts: u32,
+    rows: u32,
+    column: u32,
+    result: &Layout,
+) -> Option<View> {
+    let padded = reduction.partial_type.matrix().columns;
+    let width = reduction.staging_type.matrix().columns;
+    let block = reduction.block(parts);
+    let range = result.columns.range(column, padded);
+    let [all, padded, width] = [rows, padded, width].map(u64::from);
+    (!range.is_empty()).then(|| View {
+        shape: vec![parts, rows, range.len() as u32],
+        source_offset: range.start.into(),
+        source_strides: vec![all * padded, padded, 1],
+        destination_offset: u64::from(column) * u64::from(parts * block),
+        destination_strides: vec![block.into(), width, 1],
+    })
+}
+
+/// The price of bringing `parts` partial sums of `rows` rows to where they are added.
+pub fn partial_sums(
+    machine: &Machine<'_>,
+    reduction: &Reduction,
+    parts: u32,
+    rows: u32,
+    result: &Layout,
+) -> Option<Move> {
+    let views = (0..result.columns.parts)
+        .filter_map(|column| partial_view(reduction, parts, rows, column, result));
+    let views: Vec<Option<View>> = views.map(Some).collect();
+    let from = (&reduction.partial, &reduction.partial_type);
+    let to = (&reduction.staging, &reduction.staging_type);
+    steps(machine, from, &views, to)
+}
+
+/// The move as `ipu-convert-layouts` lowers it, step by step.
+fn lowered(
+    machine: &Machine<'_>,
+    from: (&Layout, &TensorType),
+    view: Option<&View>,
+    to: (&Layout, &TensorType),
+) -> Option<Move> {
+    steps(machine, from, &[view.cloned()], to)
+}
+
+/// Several moves between the same tensors, all exchanges in one phase.
+fn steps(
+    machine: &Machine<'_>,
+    (from, from_ty): (&Layout, &TensorType),
+    views: &[Option<View>],
+    (to, to_ty): (&Layout, &TensorType),
+) -> Option<Move> {
+    let mut program = TileProgram {
+        tiles: machine.tiles,
+        ..TileProgram::default()
+    };
+    let buffer = |name: &str, ty: &TensorType, l: &Layout| {
+        Buffer::new(name.to_owned(), ty.clone(), l.clone(), "")
+    };
+    let source = program.add_buffer(buffer("source", from_ty, from));
+    let destination = program.add_buffer(buffer("destination", to_ty, to));
+    for (i, view) in views.iter().enumerate() {
+        program.steps.push(Step::Rearrange {
+            name: format!("move{i}"),
+            source,
+            destination,
+            view: view.clone(),
+            location: String::new(),
+        });
+    }
+    convert_layouts(&mut program, machine.kernels).ok()?;
+    let mut ports = Ports::new(machine.tiles.max(from.tile_end()).max(to.tile_end()));
+    let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
+    let mut crossed = false;
+    for step in &program.steps {
+        match step {
+            Step::Compute(c) => {
+                let kernel = machine.kernels.get(&c.kernel)?;
+                let width = kernel.record_words(c.words.len(), c.tiles.len())?;
+                let cycles: &mut BTreeMap<u32, u64> =
+                    if crossed { &mut after } else { &mut before };
+                for (i, &tile) in c.tiles.iter().enumerate() {
+                    let words = c.words.get(i * width..(i + 1) * width)?;
+                    *cycles.entry(tile).or_default() += 1 + machine.kernels.cycles(kernel, words);
+                }
+            }
+            Step::Exchange { copies, .. } => {
+                // Of several moves the copies of the later ones come before the common exchange.
+                crossed = views.len() == 1;
+                for t in copies.iter().flat_map(|c| &c.transfers) {
+                    let tiles = t.destinations.iter().map(|d| d.0);
+                    ports.send(t.source, t.words.into(), 1);
+                    ports.receive(tiles, t.words.into(), 1);
+                }
+            }
+            Step::Rearrange { .. } => return None,
+        }
+    }
+    let most = |m: BTreeMap<u32, u64>| m.into_values().max().unwrap_or(0);
+    Some(Move {
+        before: most(before),
+        events: ports.fullest(),
+        after: most(after),
+    })
+}
 
 /// Estimated cycles of copying blocks of 16 columns on a tile.
 pub(super) fn local_copy(machine: &Machine<'_>, rows: u32, columns: u32) -> u64 {
@@ -167,6 +503,69 @@ impl<'a> Inverse<'a> {
             (length.max(1), Some(element))
         } else {
             (1, None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::select_operators::plans::Partials;
+    use ipu_program::kernels::Kernels;
+    use ipu_program::layout::{MemoryClass, Split};
+    use ipu_target::Target;
+    use proptest::prelude::*;
+
+    fn layouts(rows: u32, columns: u32) -> impl Strategy<Value = Layout> {
+        let order = prop_oneof![Just(ElementOrder::Rows), Just(ElementOrder::Panels)];
+        (1u32..5, 1u32..4, 1u32..3, 0u32..6, 1u32..4, order).prop_map(
+            move |(r, c, copies, first_tile, unit, order)| {
+                let c = c.min(columns.div_ceil(PANEL));
+                let columns = Split::even(columns, c, PANEL, 1);
+                Layout {
+                    rows: Split::even(rows, r, unit, c),
+                    columns,
+                    copies,
+                    copy_stride: if copies > 1 { r * c } else { 0 },
+                    first_tile,
+                    order,
+                    memory: MemoryClass::Any,
+                }
+            },
+        )
+    }
+
+    proptest! {
+        /// What intersecting shards says is what lowering does.
+        #[test]
+        fn blocks_are_priced_as_they_are_lowered(
+            rows in 1u32..14, columns in 1u32..61, (from, to) in (layouts(13, 60), layouts(13, 60)),
+        ) {
+            let fit = |l: &Layout| Layout {
+                rows: Split::even(rows, l.rows.parts, l.rows.unit, l.rows.stride),
+                columns: Split::even(
+                    columns, l.columns.parts.min(columns.div_ceil(PANEL)), PANEL, 1,
+                ),
+                ..l.clone()
+            };
+            let (from, to) = (fit(&from), fit(&to));
+            let machine = Machine {
+                target: Target::ipu21(),
+                kernels: Kernels::builtin(),
+                tiles: 64,
+                partials: Partials::F32,
+            };
+            let ty = TensorType::new([rows, columns], ElementType::F16);
+            prop_assume!(in_blocks(&from, &to, &ty) && !same_places(&from, &to));
+            let quick = blocks(&machine, &from, &to, ty.matrix());
+            let real = lowered(&machine, (&from, &ty), None, (&to, &ty)).unwrap();
+            // Messages that continue each other may be joined in the lowering only.
+            let words = |m: &Move| m.events;
+            prop_assert!(words(&real) <= words(&quick));
+            prop_assert!(words(&quick) <= words(&real) + words(&real) / 2 + 64);
+            prop_assert_eq!(real.events == 0, quick.events == 0);
+            // Kernels of one tile may follow each other that are each the longest on different ones.
+            prop_assert!(real.before + real.after <= quick.before + quick.after);
         }
     }
 }

@@ -286,6 +286,7 @@ pub fn model(seed: u64, tiles: u32) -> Model {
         partials: random.pick(&["f32", "f32", "f16", "any"]).to_owned(),
         finalists: random.range(1, 4),
         function: "main".to_owned(),
+        ..Options::default()
     };
     let mut b = Builder {
         random,

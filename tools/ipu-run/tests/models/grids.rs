@@ -90,12 +90,18 @@ fn some(plans: &[Candidate], random: &mut Random) -> Vec<Candidate> {
 #[test]
 fn linear_operators_on_grids_agree_at_every_level() {
     let mut random = Random::new(7);
-    for [tiles, m, k, n, unit] in [
+    let mut shapes = vec![
         [8, 9, 40, 32, 16],
         [8, 13, 64, 72, 24],
         [17, 29, 100, 50, 16],
         [64, 91, 200, 144, 72],
-    ] {
+    ];
+    for _ in 0..6 {
+        let tiles = random.pick(&[4, 8, 17, 64]);
+        let [m, k] = [random.range(2, 100), random.range(17, 150)];
+        shapes.push([tiles, m, k, random.range(1, 100), 16]);
+    }
+    for [tiles, m, k, n, unit] in shapes {
         for partials in [Partials::F32, Partials::F16] {
             let (bias, relu) = (random.chance(50), random.chance(50));
             let activation = if relu {
@@ -136,12 +142,19 @@ fn linear_operators_on_grids_agree_at_every_level() {
 #[test]
 fn attention_on_grids_agrees_at_every_level() {
     let mut random = Random::new(11);
-    for [tiles, heads, queries, keys, depth, width] in [
+    let mut shapes = vec![
         [8, 1, 10, 20, 16, 16],
         [8, 2, 5, 7, 24, 8],
         [17, 2, 29, 37, 72, 72],
         [64, 3, 65, 50, 40, 33],
-    ] {
+    ];
+    for _ in 0..6 {
+        let [tiles, heads] = [random.pick(&[8, 17, 64]), random.range(1, 3)];
+        let [queries, keys] = [random.range(2, 70), random.range(2, 90)];
+        let [depth, width] = [random.range(1, 80), random.range(1, 80)];
+        shapes.push([tiles, heads, queries, keys, depth, width]);
+    }
+    for [tiles, heads, queries, keys, depth, width] in shapes {
         for partials in [Partials::F32, Partials::F16] {
             let shape = Attention {
                 queries,

@@ -847,6 +847,7 @@ fn model_of(seed: u64, tiles: u32, element: ElementType, widen: bool) -> Model {
         partials: random.pick(&["f32", "f32", "f16", "any"]).to_owned(),
         finalists: random.range(1, 4),
         function: "main".to_owned(),
+        ..Options::default()
     };
     let mut b = Builder {
         random,

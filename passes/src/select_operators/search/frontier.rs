@@ -1,0 +1,955 @@
+//! The frontier: every way in which the operators so far can have been planned, reduced to what the
+//! operators to come can tell apart.
+//!
+//! A *state* is the layout of every stored value that is still read and the layouts to which values
+//! have been brought; a *label* of a state is what it took to get there. Of a state those labels
+//! remain that no other beats in all of cycles, persistent bytes and peak, and some that differ in the
+//! plan of a heavy operator, so that the end has alternatives to offer.
+
+use super::price::{LayoutId, Prices};
+use super::problem::{Operand, Origin, Problem, Step};
+use super::{Limits, space};
+use crate::select_operators::plans::gemm::Reduction;
+use crate::select_operators::plans::moves::{self, Move};
+use crate::select_operators::plans::{Candidate, Machine, spread};
+use ipu_program::layout::{ElementOrder, Layout, Split};
+use ipu_program::plan::{Family, Plan};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// A plan of an operator with its layouts by number.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The plan, without moves of operands.
+    pub plan: Plan,
+    /// The layout of the result.
+    pub result: Layout,
+    /// Its number.
+    pub result_id: LayoutId,
+    /// Numbers of the layouts of the operands.
+    pub operands: Vec<LayoutId>,
+    /// Bytes on a tile of what the host writes for it.
+    pub persistent: u64,
+    /// Bytes on a tile that it needs besides its operands and its result.
+    pub temporary: u64,
+    /// Bytes of the result on a tile.
+    pub result_bytes: u64,
+    /// Bytes of each operand on a tile.
+    pub operand_bytes: Vec<u64>,
+}
+
+impl Choice {
+    /// What tells plans apart that a person would call different.
+    pub fn form(&self) -> impl Hash + Ord + Copy + use<> {
+        let p = &self.plan;
+        let grid = [p.grid_rows, p.grid_columns, p.grid_k];
+        (p.family, grid, p.partials)
+    }
+}
+
+/// What the operators to come can see.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct State {
+    /// Stored values that are still read, with their layouts and ages.
+    pub stored: Vec<(u32, LayoutId, Age)>,
+    /// Layouts to which values have been brought that are still read.
+    pub copies: Vec<(u32, LayoutId, Age)>,
+    /// Bytes of both on a tile.
+    pub bytes: u64,
+    /// Phases so far, up to [`OLD`].
+    pub phases: Age,
+}
+
+/// How many phases have been opened since a value was there. What is older than 0 can cross in the
+/// last phase, for `ipu-phase-exchanges` merges exchanges that do not depend on each other.
+pub type Age = u8;
+
+/// Ages from which on values are not told apart.
+pub const OLD: Age = 3;
+
+/// What it took to come to a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Label {
+    /// Estimated cycles.
+    pub cycles: u64,
+    /// Bytes on a tile of what the host writes.
+    pub persistent: u64,
+    /// Most bytes on a tile of everything else that lives at one time.
+    pub peak: u64,
+    /// Of the plans of heavy operators.
+    pub form: u64,
+    /// Its last step in [`Frontier::nodes`].
+    pub node: u32,
+}
+
+/// A state with its labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// The state.
+    pub state: State,
+    /// Its labels, fewest cycles first.
+    pub labels: Vec<Label>,
+}
+
+impl State {
+    /// Opens a phase: everything is older by one.
+    fn open(&mut self) {
+        let older = |age: &mut Age| *age = OLD.min(*age + 1);
+        self.stored.iter_mut().for_each(|v| older(&mut v.2));
+        self.copies.iter_mut().for_each(|v| older(&mut v.2));
+        older(&mut self.phases);
+    }
+}
+
+/// The start of every trace.
+pub const START: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    parent: u32,
+    what: What,
+}
+
+/// What a node of a trace adds.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// The plan of one step.
+    Choice(u32),
+    /// Those of the steps of a segment, in [`Frontier::lists`].
+    List(u32),
+}
+
+/// Where the operands of a step are: the layout of the stored value, if it has one, and those to
+/// which the value has been brought.
+type Context = Vec<(Option<LayoutId>, Vec<LayoutId>)>;
+
+/// A plan in a context, with its price.
+struct Expansion {
+    choice: u32,
+    moved: Move,
+    /// Its partial sums on their way to where they are added.
+    own: Move,
+    /// Stored values that get their layouts by it.
+    placed: Vec<(u32, LayoutId, u64)>,
+    /// Copies that it makes: value, layout, bytes.
+    copies: Vec<(u32, LayoutId, u64)>,
+    /// For each operand how it gets there.
+    arrivals: Vec<Arrival>,
+}
+
+/// How an operand gets to an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    /// The host has written it.
+    Host,
+    /// It is there: the stored value, or the copy in a layout.
+    There(Option<LayoutId>),
+    /// It moves on its tiles.
+    Here,
+    /// It crosses tiles.
+    Crosses,
+}
+
+/// The search over one graph.
+pub struct Frontier<'p> {
+    /// The graph.
+    pub problem: &'p Problem<'p>,
+    /// The machine.
+    pub machine: &'p Machine<'p>,
+    /// Prices of moves.
+    pub prices: Prices<'p>,
+    /// All plans that were considered.
+    pub choices: Vec<Choice>,
+    /// Bounds of the search.
+    pub limits: Limits,
+    /// Bounds that were met.
+    pub met: BTreeSet<&'static str>,
+    /// Plans of each signature, reduced.
+    options: HashMap<u32, Vec<u32>>,
+    /// Number of plans before reduction.
+    counts: HashMap<u32, u32>,
+    following: HashMap<(u32, usize, LayoutId), Option<u32>>,
+    /// Exchanges of partial sums by choice.
+    sums: HashMap<u32, Option<Move>>,
+    nodes: Vec<Node>,
+    /// The choices of segments that were solved apart.
+    lists: Vec<Vec<u32>>,
+    /// A step that has one choice only, for [`super::explain`].
+    pub only: Option<(usize, u32)>,
+    /// Demands on the plans of steps.
+    pub pins: Vec<Option<super::pin::Pin>>,
+    /// Fewest persistent bytes of the steps from each on.
+    rest: Vec<u64>,
+    /// Steps that take a good part of all cycles.
+    heavy: Vec<bool>,
+}
+
+impl<'p> Frontier<'p> {
+    /// A search that has not begun.
+    pub fn new(problem: &'p Problem<'p>, machine: &'p Machine<'p>, limits: Limits) -> Self {
+        let n = problem.steps.len();
+        Frontier {
+            problem,
+            machine,
+            prices: Prices::new(machine),
+            choices: Vec::new(),
+            limits,
+            met: BTreeSet::new(),
+            options: HashMap::new(),
+            counts: HashMap::new(),
+            following: HashMap::new(),
+            sums: HashMap::new(),
+            nodes: Vec::new(),
+            lists: Vec::new(),
+            only: None,
+            pins: vec![None; n],
+            rest: vec![0; n + 1],
+            heavy: vec![false; n],
+        }
+    }
+
+    /// Enumerates the plans of every step; the first step without any is the error.
+    ///
+    /// # Errors
+    /// The number of the step.
+    pub fn prepare(&mut self) -> Result<(), usize> {
+        let n = self.problem.steps.len();
+        let mut least = vec![0; n];
+        for s in 0..n {
+            let options = self.options(s);
+            let choices = options.iter().map(|&c| &self.choices[c as usize]);
+            let cycles = choices.clone().map(|c| c.plan.compute_cycles).min();
+            least[s] = cycles.ok_or(s)?;
+            self.rest[s] = choices.map(|c| c.persistent).min().unwrap_or(0);
+        }
+        for s in (0..n).rev() {
+            self.rest[s] += self.rest[s + 1];
+        }
+        let all: u64 = least.iter().sum();
+        for (heavy, cycles) in self.heavy.iter_mut().zip(&least) {
+            *heavy = cycles * 20 >= all;
+        }
+        Ok(())
+    }
+
+    /// The plans of a step that stand for themselves, reduced.
+    pub fn options(&mut self, s: usize) -> Vec<u32> {
+        let step = &self.problem.steps[s];
+        if let Some(known) = self.options.get(&step.signature) {
+            return known.clone();
+        }
+        let op = &self.problem.graph.ops[step.op];
+        let list = space::plans(self.problem.graph, self.machine, op);
+        self.counts.insert(step.signature, list.len() as u32);
+        let target = self.machine.target;
+        let memory = u64::from(target.memory_end - target.memory_base);
+        let pin = self.pins[s].clone();
+        let mut found: Vec<Choice> = list
+            .into_iter()
+            .filter(|c| c.bytes <= memory)
+            .map(|c| self.choice(step, c))
+            .filter(|c| pin.as_ref().is_none_or(|pin| pin.allows(&c.plan)))
+            .collect();
+        if found.len() > self.limits.plans {
+            self.met.insert("plans of an operator");
+            found = retain(found, self.limits.plans);
+        }
+        let first = self.choices.len() as u32;
+        self.choices.extend(found);
+        let ids: Vec<u32> = (first..self.choices.len() as u32).collect();
+        self.options.insert(step.signature, ids.clone());
+        ids
+    }
+
+    /// How many plans of a step there were before reduction.
+    pub fn count(&self, s: usize) -> u32 {
+        let signature = self.problem.steps[s].signature;
+        self.counts.get(&signature).copied().unwrap_or(0)
+    }
+
+    fn choice(&mut self, step: &Step, c: Candidate) -> Choice {
+        let graph = self.problem.graph;
+        let result_element = graph.ty(graph.ops[step.op].result).element;
+        let bytes = |l: &Layout, e| u64::from(l.storage(e).bytes());
+        let result_id = self.prices.layouts.id(&c.result);
+        let result_bytes = bytes(&c.result, result_element);
+        // What only moves elements brings its operands to where its result is.
+        let into = c.plan.family == Family::View;
+        let operands: Vec<LayoutId> = match into {
+            true => vec![result_id; step.operands.len()],
+            false => {
+                let layouts = &mut self.prices.layouts;
+                c.plan.operands.iter().map(|l| layouts.id(l)).collect()
+            }
+        };
+        let mut operand_bytes = Vec::with_capacity(operands.len());
+        let mut persistent = 0;
+        for (i, (&layout, operand)) in operands.iter().zip(&step.operands).enumerate() {
+            let element = self.problem.accesses[operand.access as usize].to.element;
+            let n = bytes(self.prices.layouts.get(layout), element);
+            operand_bytes.push(if into { 0 } else { n });
+            let again = operands[..i].iter().zip(&step.operands);
+            let again = again
+                .into_iter()
+                .any(|(&l, o)| l == layout && o.value == operand.value);
+            if operand.origin == Origin::Host && !again {
+                persistent += n;
+            }
+        }
+        let temporary = match c.plan.family {
+            Family::Gemm | Family::Attention | Family::Reduce => {
+                let known: u64 = operand_bytes.iter().sum();
+                c.bytes.saturating_sub(known + result_bytes)
+            }
+            _ => 0,
+        };
+        Choice {
+            plan: c.plan,
+            result: c.result,
+            result_id,
+            operands,
+            persistent,
+            temporary,
+            result_bytes,
+            operand_bytes,
+        }
+    }
+
+    /// The plan of a step that follows operand `i` in a layout.
+    fn follow(&mut self, s: usize, i: usize, at: LayoutId) -> Option<u32> {
+        let step = &self.problem.steps[s];
+        let key = (step.signature, i, at);
+        if let Some(&known) = self.following.get(&key) {
+            return known;
+        }
+        let op = &self.problem.graph.ops[step.op];
+        let layout = self.prices.layouts.get(at).clone();
+        let value = step.operands[i].value;
+        let found = space::following(self.problem.graph, self.machine, op, value, &layout)
+            .map(|c| self.choice(step, c))
+            .filter(|c| self.pins[s].as_ref().is_none_or(|pin| pin.allows(&c.plan)));
+        // One that stands for itself is not counted twice.
+        let options = self.options(s);
+        let found = found.map(|c| {
+            let same = |&&o: &&u32| {
+                let o = &self.choices[o as usize];
+                o.result_id == c.result_id && o.operands == c.operands
+            };
+            options.iter().find(same).copied().unwrap_or_else(|| {
+                self.choices.push(c);
+                self.choices.len() as u32 - 1
+            })
+        });
+        self.following.insert(key, found);
+        found
+    }
+
+    fn context(step: &Step, state: &State) -> Context {
+        step.operands
+            .iter()
+            .map(|o| {
+                if o.origin == Origin::Host {
+                    return (None, Vec::new());
+                }
+                let stored = state.stored.iter().find(|s| s.0 == o.base.0);
+                let copies = state.copies.iter().filter(|c| c.0 == o.value.0);
+                (stored.map(|s| s.1), copies.map(|c| c.1).collect())
+            })
+            .collect()
+    }
+
+    /// All plans of a step in a context.
+    fn plans_in(&mut self, s: usize, context: &Context) -> Vec<u32> {
+        let mut out = self.options(s);
+        let op = &self.problem.graph.ops[self.problem.steps[s].op];
+        for (i, (stored, copies)) in context.iter().enumerate() {
+            let operand = self.problem.steps[s].operands[i];
+            if !space::follows(&op.kind, i) {
+                continue;
+            }
+            // The layout of a stored value is that of the operand only under its own name.
+            let own = stored.filter(|_| operand.base == operand.value);
+            for at in own.into_iter().chain(copies.iter().copied()) {
+                if let Some(choice) = self.follow(s, i, at)
+                    && !out.contains(&choice)
+                {
+                    out.push(choice);
+                }
+            }
+        }
+        out
+    }
+
+    /// Estimated cycles of a plan in a context.
+    fn quick(&mut self, s: usize, context: &Context, choice: u32) -> u64 {
+        let problem = self.problem;
+        let c = &self.choices[choice as usize];
+        let mut total = c.plan.compute_cycles + c.plan.exchange_cycles;
+        for ((operand, (stored, copies)), &to) in problem.steps[s]
+            .operands
+            .iter()
+            .zip(context)
+            .zip(&c.operands)
+        {
+            if operand.origin == Origin::Host || copies.contains(&to) {
+                continue;
+            }
+            let access = &problem.accesses[operand.access as usize];
+            let number = operand.access;
+            let from = match stored {
+                Some(from) => *from,
+                None => self.prices.arrival(number, access, to),
+            };
+            total += self.prices.quick(number, access, from, to);
+        }
+        total
+    }
+
+    /// A plan in a context with its exact price; `None` when a move has no lowering.
+    fn expand(&mut self, s: usize, context: &Context, choice: u32) -> Option<Expansion> {
+        let problem = self.problem;
+        let c = &self.choices[choice as usize];
+        let mut moved = Move::default();
+        let mut placed: Vec<(u32, LayoutId, u64)> = Vec::new();
+        let mut made: Vec<(u32, LayoutId, u64)> = Vec::new();
+        let mut arrivals = Vec::with_capacity(c.operands.len());
+        let into = c.plan.family == Family::View;
+        for (i, ((operand, (stored, copies)), &to)) in problem.steps[s]
+            .operands
+            .iter()
+            .zip(context)
+            .zip(&c.operands)
+            .enumerate()
+        {
+            if operand.origin == Origin::Host {
+                arrivals.push(Arrival::Host);
+                continue;
+            }
+            let again = made
+                .iter()
+                .position(|m| (m.0, m.1) == (operand.value.0, to));
+            if copies.contains(&to) || again.is_some() {
+                arrivals.push(match again {
+                    Some(_) => Arrival::Host,
+                    None => Arrival::There(Some(to)),
+                });
+                continue;
+            }
+            let access = &problem.accesses[operand.access as usize];
+            let number = operand.access;
+            let from = match stored {
+                Some(from) => *from,
+                None => match placed.iter().find(|p| p.0 == operand.base.0) {
+                    Some(p) => p.1,
+                    None => {
+                        let at = self.prices.arrival(number, access, to);
+                        let layout = self.prices.layouts.get(at);
+                        let bytes = layout.storage(access.from.element).bytes();
+                        placed.push((operand.base.0, at, bytes.into()));
+                        at
+                    }
+                },
+            };
+            let price = self.prices.exact(number, access, from, to)?;
+            let there = Prices::is_there(access, from, to);
+            arrivals.push(match price.events {
+                _ if there => Arrival::There(None),
+                0 => Arrival::Here,
+                _ => Arrival::Crosses,
+            });
+            moved = moved.with(price);
+            if !into && !there {
+                made.push((operand.value.0, to, c.operand_bytes[i]));
+            }
+        }
+        Some(Expansion {
+            choice,
+            moved,
+            own: self.own(s, choice)?,
+            placed,
+            copies: made,
+            arrivals,
+        })
+    }
+
+    /// The exchange of the partial sums of a plan; `None` when it has no lowering.
+    pub fn own(&mut self, s: usize, choice: u32) -> Option<Move> {
+        let c = &self.choices[choice as usize];
+        let parts = c.plan.grid_k;
+        if parts == 1 {
+            return Some(Move::default());
+        }
+        if let Some(known) = self.sums.get(&choice) {
+            return *known;
+        }
+        let graph = self.problem.graph;
+        let op = &graph.ops[self.problem.steps[s].op];
+        let matrix = graph.ty(op.result).matrix();
+        let machine = self.machine;
+        if let Some(parts) = space::parts(graph, op, &c.plan, &c.result) {
+            let (from, to) = ((&parts.partial, &parts.ty), (&parts.staging, &parts.ty));
+            let found = moves::exact(machine, from, None, to);
+            self.sums.insert(choice, found);
+            return found;
+        }
+        // A product divides its columns as its weights do; a sum of rows does not.
+        let columns = match c.plan.operands.get(1) {
+            Some(weights) => weights.columns,
+            None => Split::whole(matrix.columns),
+        };
+        let reduction = Reduction::new(parts, matrix.rows, matrix.columns, columns, &c.result);
+        let found = moves::partial_sums(machine, &reduction, parts, matrix.rows, &c.result);
+        self.sums.insert(choice, found);
+        found
+    }
+
+    /// The state after a plan, what of its cycles are not compute of its own, and the most bytes that
+    /// live while it is carried out.
+    fn after(&self, s: usize, state: &State, e: &Expansion) -> (State, u64, u64) {
+        let problem = self.problem;
+        let step = &problem.steps[s];
+        let c = &self.choices[e.choice as usize];
+        let op = &problem.graph.ops[step.op];
+        let opening = self.machine.phase(0);
+        let all = e.moved.with(e.own);
+        let mut cycles = all.before + all.events + all.after;
+        let mut next = state.clone();
+        for &(v, layout, bytes) in &e.placed {
+            next.stored.push((v, layout, state.phases));
+            next.bytes += bytes;
+        }
+        let age_of = |state: &State, operand: &Operand, copy: Option<LayoutId>| {
+            let stored = state.stored.iter().find(|v| v.0 == operand.base.0);
+            let stored = stored.map_or(state.phases, |v| v.2);
+            let held = |to| {
+                let mut copies = state.copies.iter();
+                copies
+                    .find(|v| (v.0, v.1) == (operand.value.0, to))
+                    .map(|v| v.2)
+            };
+            copy.and_then(held).unwrap_or(stored)
+        };
+        let crosses = |i: usize| e.arrivals[i] == Arrival::Crosses;
+        let opens = step
+            .operands
+            .iter()
+            .enumerate()
+            .any(|(i, o)| crosses(i) && age_of(&next, o, None) == 0);
+        if opens {
+            next.open();
+            cycles += opening;
+        }
+        // The latest operand says when the operator is ready.
+        let mut ready = next.phases;
+        let mut copies = e.copies.iter();
+        for (i, operand) in step.operands.iter().enumerate() {
+            let age = match e.arrivals[i] {
+                Arrival::Host => continue,
+                Arrival::There(copy) => age_of(&next, operand, copy),
+                Arrival::Here => age_of(&next, operand, None),
+                Arrival::Crosses => age_of(&next, operand, None).saturating_sub(1),
+            };
+            ready = ready.min(age);
+            if matches!(e.arrivals[i], Arrival::Here | Arrival::Crosses)
+                && let Some(&(v, layout, bytes)) = copies.next()
+            {
+                next.copies.push((v, layout, age));
+                next.bytes += bytes;
+            }
+        }
+        if e.own.events > 0 {
+            // Its partial sums cross after the product.
+            if ready == 0 {
+                next.open();
+                cycles += opening;
+            } else {
+                ready -= 1;
+            }
+        }
+        next.stored.push((op.result.0, c.result_id, ready));
+        next.bytes += c.result_bytes;
+        let most = next.bytes + c.temporary;
+        let mut freed = 0;
+        let bytes = |v: u32, l: LayoutId| {
+            let ty = &problem.graph.values[v as usize].ty;
+            u64::from(self.prices.layouts.get(l).storage(ty.element).bytes())
+        };
+        next.stored.retain(|&(v, l, _)| {
+            let lives = problem.lives(v, s);
+            freed += if lives { 0 } else { bytes(v, l) };
+            lives
+        });
+        next.copies.retain(|&(v, l, _)| {
+            let lives = problem.is_named(v, s);
+            freed += if lives { 0 } else { bytes(v, l) };
+            lives
+        });
+        next.bytes -= freed.min(next.bytes);
+        next.stored.sort_unstable();
+        next.copies.sort_unstable();
+        (next, cycles, most)
+    }
+
+    /// The plans of a step worth their exact price, over all contexts. `best` is the fewest cycles
+    /// with which each context is reached.
+    fn contenders(&mut self, s: usize, contexts: &[(Context, u64)]) -> Vec<(usize, u32)> {
+        let mut ranked: Vec<(u64, usize, u32)> = Vec::new();
+        for (g, (context, best)) in contexts.iter().enumerate() {
+            for choice in self.plans_in(s, context) {
+                ranked.push((best + self.quick(s, context, choice), g, choice));
+            }
+        }
+        if let Some((_, only)) = self.only.filter(|o| o.0 == s) {
+            let groups = 0..contexts.len();
+            return groups.map(|g| (g, only)).collect();
+        }
+        ranked.sort_unstable();
+        // Elements of the operands that are views: what lowering a move of them takes.
+        let elements: u64 = self.problem.steps[s]
+            .operands
+            .iter()
+            .map(|o| (o, &self.problem.accesses[o.access as usize]))
+            .filter(|(o, access)| o.origin != Origin::Host && access.view.is_some())
+            .map(|(_, access)| access.to.elements())
+            .sum();
+        let viewed = elements > 0;
+        let many = match viewed {
+            true => self
+                .limits
+                .views
+                .min(self.limits.elements / elements as usize)
+                .max(4),
+            false => self.limits.contenders,
+        };
+        if ranked.len() <= many {
+            return ranked.into_iter().map(|r| (r.1, r.2)).collect();
+        }
+        self.met.insert("contenders");
+        let mut out: BTreeSet<(usize, u32)> = BTreeSet::new();
+        let mut results: BTreeMap<LayoutId, usize> = BTreeMap::new();
+        let mut groups: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut others = 0;
+        let most_others = if viewed { many / 2 } else { many };
+        for (i, &(_, g, choice)) in ranked.iter().enumerate() {
+            let result = self.choices[choice as usize].result_id;
+            let new = results.entry(result).or_default();
+            let group = groups.entry(g).or_default();
+            // The best of all; beyond, the best for every result and of every context.
+            let other = (*new == 0 || *group == 0) && others < most_others;
+            if i < many || other {
+                others += usize::from(i >= many);
+                *new += 1;
+                *group += 1;
+                out.insert((g, choice));
+            }
+        }
+        out.into_iter().collect()
+    }
+
+    /// The plans of a step in a state with the fewest estimated cycles.
+    pub fn near(&mut self, s: usize, state: &State) -> Vec<u32> {
+        let context = Self::context(&self.problem.steps[s], state);
+        let mut ranked: Vec<(u64, u32)> = Vec::new();
+        for choice in self.plans_in(s, &context) {
+            ranked.push((self.quick(s, &context, choice), choice));
+        }
+        ranked.sort_unstable();
+        ranked.truncate(8);
+        ranked.into_iter().map(|r| r.1).collect()
+    }
+
+    /// What a choice adds to [`Label::form`].
+    pub fn form(&self, s: usize, choice: u32) -> u64 {
+        if !self.heavy[s] {
+            return 0;
+        }
+        let mut h = DefaultHasher::new();
+        (s, self.choices[choice as usize].form()).hash(&mut h);
+        h.finish()
+    }
+
+    /// All plans of a step in a state.
+    #[cfg(test)]
+    pub fn all(&mut self, s: usize, state: &State) -> Vec<u32> {
+        let context = Self::context(&self.problem.steps[s], state);
+        self.plans_in(s, &context)
+    }
+
+    /// The fronts after a step.
+    pub fn step(&mut self, s: usize, fronts: &[Front]) -> Vec<Front> {
+        let problem = self.problem;
+        let step = &problem.steps[s];
+        let mut grouped: BTreeMap<Context, Vec<usize>> = BTreeMap::new();
+        for (i, front) in fronts.iter().enumerate() {
+            let context = Self::context(step, &front.state);
+            grouped.entry(context).or_default().push(i);
+        }
+        let least = |i: &usize| fronts[*i].labels.first().map_or(0, |l| l.cycles);
+        let contexts: Vec<(Context, u64)> = grouped
+            .iter()
+            .map(|(c, list)| (c.clone(), list.iter().map(least).min().unwrap_or(0)))
+            .collect();
+        let members: Vec<&Vec<usize>> = grouped.values().collect();
+        let mut next: HashMap<State, Vec<Label>> = HashMap::new();
+        for (g, choice) in self.contenders(s, &contexts) {
+            let Some(e) = self.expand(s, &contexts[g].0, choice) else {
+                continue;
+            };
+            let c = &self.choices[choice as usize];
+            let persistent = c.persistent;
+            let form = self.form(s, choice);
+            for &i in members[g] {
+                let front = &fronts[i];
+                let (state, around, most) = self.after(s, &front.state, &e);
+                let rest = self.rest[s + 1];
+                let labels = next.entry(state).or_default();
+                for label in &front.labels {
+                    let persistent = label.persistent + persistent;
+                    let peak = label.peak.max(most);
+                    if persistent + peak + rest > self.limits.memory {
+                        continue;
+                    }
+                    labels.push(Label {
+                        cycles: label.cycles + c.plan.compute_cycles + around,
+                        persistent,
+                        peak,
+                        form: label.form.wrapping_add(form),
+                        node: self.nodes.len() as u32,
+                    });
+                    self.nodes.push(Node {
+                        parent: label.node,
+                        what: What::Choice(choice),
+                    });
+                }
+            }
+        }
+        self.settle(s, next)
+    }
+
+    /// The states with their labels that go on after a step.
+    pub fn settle(
+        &mut self,
+        s: usize,
+        next: impl IntoIterator<Item = (State, Vec<Label>)>,
+    ) -> Vec<Front> {
+        let mut out: Vec<Front> = next
+            .into_iter()
+            .filter(|(_, labels)| !labels.is_empty())
+            .map(|(state, labels)| Front { state, labels })
+            .collect();
+        for front in &mut out {
+            if reduce(&mut front.labels, &self.limits) {
+                self.met.insert("labels of a state");
+            }
+        }
+        self.beam(s, out)
+    }
+
+    /// The fronts that go on: the fastest, the fastest for every layout of the last result, and
+    /// those that need the least memory.
+    fn beam(&mut self, s: usize, mut list: Vec<Front>) -> Vec<Front> {
+        let key = |f: &Front| (f.labels[0].cycles, f.labels[0].persistent, f.labels[0].peak);
+        list.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.state.cmp(&b.state)));
+        if list.len() <= self.limits.beam {
+            return list;
+        }
+        self.met.insert("beam");
+        let result = self.problem.graph.ops[self.problem.steps[s].op].result.0;
+        let mut small: Vec<usize> = (0..list.len()).collect();
+        let bytes = |f: &Front| f.labels.iter().map(|l| l.persistent + l.peak).min();
+        small.sort_by_key(|&i| (bytes(&list[i]), i));
+        let small: BTreeSet<usize> = small.into_iter().take(self.limits.beam / 8).collect();
+        let (mut seen, mut kept) = (BTreeSet::new(), 0);
+        let mut i = 0;
+        let (beam, diverse) = (self.limits.beam, self.limits.beam / 2);
+        list.retain(|f| {
+            let layout = f.state.stored.iter().find(|v| v.0 == result).map(|v| v.1);
+            let new = seen.len() < diverse && seen.insert(layout);
+            let keep = kept < beam / 2 || new || small.contains(&i);
+            i += 1;
+            kept += usize::from(keep);
+            keep
+        });
+        list
+    }
+
+    /// The choices of a trace, first step first.
+    pub fn trace(&self, mut node: u32) -> Vec<u32> {
+        let mut out = Vec::new();
+        while let Some(n) = self.nodes.get(node as usize) {
+            match n.what {
+                What::Choice(choice) => out.push(choice),
+                What::List(list) => out.extend(self.lists[list as usize].iter().rev()),
+            }
+            node = n.parent;
+        }
+        out.reverse();
+        out
+    }
+
+    /// Keeps the choices of a trace for [`Frontier::join`].
+    pub fn list(&mut self, node: u32) -> u32 {
+        self.lists.push(self.trace(node));
+        self.lists.len() as u32 - 1
+    }
+
+    /// A trace that goes on with kept choices.
+    pub fn join(&mut self, parent: u32, list: u32) -> u32 {
+        self.nodes.push(Node {
+            parent,
+            what: What::List(list),
+        });
+        self.nodes.len() as u32 - 1
+    }
+
+    /// Fewest persistent bytes of the steps from one on.
+    pub fn rest(&self, s: usize) -> u64 {
+        self.rest[s]
+    }
+
+    /// Counts nothing for the steps to come, until [`Frontier::restore_rest`].
+    pub fn forget_rest(&mut self) -> Vec<u64> {
+        let none = vec![0; self.rest.len()];
+        std::mem::replace(&mut self.rest, none)
+    }
+
+    /// Undoes [`Frontier::forget_rest`].
+    pub fn restore_rest(&mut self, rest: Vec<u64>) {
+        self.rest = rest;
+    }
+
+    /// Cycles of bringing results that have no storage of their own to theirs.
+    pub fn end(&mut self, state: &State) -> u64 {
+        let problem = self.problem;
+        let mut total = Move::default();
+        for operand in &problem.results {
+            let Operand { access, base, .. } = *operand;
+            let number = access;
+            let access = &problem.accesses[access as usize];
+            let matrix = access.to.matrix();
+            let tiles = self.machine.tiles;
+            let mut rows = |matrix| {
+                let layout = spread(tiles, matrix, ElementOrder::Rows);
+                self.prices.layouts.id(&layout)
+            };
+            let to = rows(matrix);
+            let stored = state.stored.iter().find(|s| s.0 == base.0).map(|s| s.1);
+            // An argument that nobody else reads arrives in rows.
+            let from = stored.unwrap_or_else(|| rows(access.from.matrix()));
+            let moved = self.prices.exact(number, access, from, to);
+            total = total.with(moved.unwrap_or_default());
+        }
+        total.cycles(self.machine)
+    }
+
+    /// Follows a choice from a state: the state after it, cycles of compute, of its own exchange and
+    /// of moves, the layouts that arguments get, and the most bytes that live.
+    pub fn follow_choice(&mut self, s: usize, state: &State, choice: u32) -> Option<Followed> {
+        let context = Self::context(&self.problem.steps[s], state);
+        let e = self.expand(s, &context, choice)?;
+        let (after, around, most) = self.after(s, state, &e);
+        Some(Followed {
+            state: after,
+            moved: e.moved.with(e.own),
+            placed: e.placed,
+            copied: e.copies,
+            around,
+            most,
+        })
+    }
+}
+
+/// What following a choice says.
+pub struct Followed {
+    /// The state after it.
+    pub state: State,
+    /// What moved, partial sums included.
+    pub moved: Move,
+    /// Arguments that got their layouts, with their bytes.
+    pub placed: Vec<(u32, LayoutId, u64)>,
+    /// Values that were brought to layouts, with their bytes.
+    pub copied: Vec<(u32, LayoutId, u64)>,
+    /// Cycles of the step besides its compute.
+    pub around: u64,
+    /// Most bytes that lived.
+    pub most: u64,
+}
+
+/// The plans to keep of many: the fastest, the fastest with their first operand moved, the fastest of
+/// every division of the result, and the fastest in every class of memory.
+fn retain(list: Vec<Choice>, most: usize) -> Vec<Choice> {
+    let arrives = |c: &Choice| {
+        let first = c.operand_bytes.first().copied().unwrap_or(0);
+        c.plan.compute_cycles + c.plan.exchange_cycles + first / 4
+    };
+    let leaves = |c: &Choice| arrives(c) + c.result_bytes / 4;
+    let size = |c: &Choice| (c.persistent.max(1).ilog2(), c.temporary.max(1).ilog2());
+    let mut keep: BTreeSet<usize> = BTreeSet::new();
+    let order = |key: &dyn Fn(&Choice) -> u64| {
+        let mut order: Vec<usize> = (0..list.len()).collect();
+        order.sort_by_key(|&i| (key(&list[i]), i));
+        order
+    };
+    let orders = [
+        order(&|c| c.plan.compute_cycles + c.plan.exchange_cycles),
+        order(&arrives),
+        order(&leaves),
+        order(&|c| c.persistent + c.temporary + c.result_bytes),
+    ];
+    // The fastest of every division of rows and of columns, and of every class of memory.
+    let (mut columns, mut rows, mut sizes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for &i in &orders[1] {
+        let c = &list[i];
+        let p = &c.plan;
+        let new = columns.insert((p.grid_columns, p.partials))
+            | rows.insert((p.grid_rows.ilog2(), p.partials))
+            | sizes.insert(size(c));
+        if new && keep.len() < most / 2 {
+            keep.insert(i);
+        }
+    }
+    let mut at = 0;
+    while keep.len() < most && at < list.len() {
+        for order in &orders {
+            if keep.len() < most {
+                keep.insert(order[at]);
+            }
+        }
+        at += 1;
+    }
+    let mut i = 0;
+    let mut list = list;
+    list.retain(|_| {
+        i += 1;
+        keep.contains(&(i - 1))
+    });
+    list
+}
+
+/// Leaves the labels of a state that can be of use: one goes when another of the same form beats it
+/// in everything, or as many of different forms as there shall be finalists. Says whether a bound
+/// cut any.
+fn reduce(labels: &mut Vec<Label>, limits: &Limits) -> bool {
+    labels.sort_unstable();
+    let mut kept: Vec<Label> = Vec::new();
+    for &label in labels.iter() {
+        let better = kept
+            .iter()
+            .filter(|k| k.persistent <= label.persistent && k.peak <= label.peak);
+        let forms: BTreeSet<u64> = better.map(|k| k.form).collect();
+        if !forms.contains(&label.form) && forms.len() < limits.finalists {
+            kept.push(label);
+        }
+    }
+    let cut = kept.len() > limits.labels;
+    if cut {
+        // The fastest half, and of the rest those that need the least memory.
+        let mut rest = kept.split_off(limits.labels / 2);
+        rest.sort_by_key(|l| (l.persistent + l.peak, *l));
+        rest.truncate(limits.labels - limits.labels / 2);
+        kept.extend(rest);
+        kept.sort_unstable();
+    }
+    *labels = kept;
+    cut
+}

@@ -1,0 +1,112 @@
+//! Demands on the plan of an operator: attribute `ipu.plan_hint`, or option `hints` of the pass.
+
+use ipu_program::plan::Plan;
+use ipu_program::types::ElementType;
+use std::fmt;
+
+/// What a plan must be; what is absent may be anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pin {
+    /// Parts of the result's rows, of its columns, and of the contraction.
+    pub grid: Option<[u32; 3]>,
+    /// Element type of partial sums.
+    pub partials: Option<ElementType>,
+}
+
+/// A hint that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{part}' is no demand on a plan; expected 'grid=ROWSxCOLUMNS', 'grid=ROWSxCOLUMNSxK', 'partials=f16' or 'partials=f32', separated by commas"
+)]
+pub struct PinError {
+    /// What was found.
+    pub part: String,
+}
+
+impl Pin {
+    /// Reads `grid=8x1x4,partials=f16`.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn parse(text: &str) -> Result<Pin, PinError> {
+        let mut pin = Pin::default();
+        for part in text.split([',', ' ']).filter(|p| !p.is_empty()) {
+            let error = || PinError {
+                part: part.to_owned(),
+            };
+            match part.split_once('=') {
+                Some(("grid", grid)) => {
+                    let numbers: Result<Vec<u32>, _> = grid.split('x').map(str::parse).collect();
+                    pin.grid = Some(match numbers.as_deref() {
+                        Ok(&[r, c]) if r > 0 && c > 0 => [r, c, 1],
+                        Ok(&[r, c, k]) if r > 0 && c > 0 && k > 0 => [r, c, k],
+                        _ => return Err(error()),
+                    });
+                }
+                Some(("partials", "f16")) => pin.partials = Some(ElementType::F16),
+                Some(("partials", "f32")) => pin.partials = Some(ElementType::F32),
+                _ => return Err(error()),
+            }
+        }
+        Ok(pin)
+    }
+
+    /// Whether a plan is what is demanded.
+    pub fn allows(&self, plan: &Plan) -> bool {
+        let grid = [plan.grid_rows, plan.grid_columns, plan.grid_k];
+        self.grid.is_none_or(|g| g == grid) && self.partials.is_none_or(|p| p == plan.partials)
+    }
+
+    /// What both demand, `None` when they contradict each other.
+    pub fn and(self, other: Pin) -> Option<Pin> {
+        let differ = |a: bool, b: bool| a && b;
+        if differ(self.grid.is_some(), other.grid.is_some()) && self.grid != other.grid
+            || differ(self.partials.is_some(), other.partials.is_some())
+                && self.partials != other.partials
+        {
+            return None;
+        }
+        Some(Pin {
+            grid: self.grid.or(other.grid),
+            partials: self.partials.or(other.partials),
+        })
+    }
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if let Some([r, c, k]) = self.grid {
+            parts.push(format!("grid={r}x{c}x{k}"));
+        }
+        if let Some(p) = self.partials {
+            parts.push(format!("partials={p}"));
+        }
+        f.write_str(&parts.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_are_read() {
+        let pin = Pin::parse("grid=8x1x4,partials=f16").unwrap();
+        assert_eq!(pin.grid, Some([8, 1, 4]));
+        assert_eq!(pin.partials, Some(ElementType::F16));
+        assert_eq!(pin.to_string(), "grid=8x1x4,partials=f16");
+        assert_eq!(Pin::parse("grid=8x1").unwrap().grid, Some([8, 1, 1]));
+        for text in ["grid=8", "grid=0x1", "grid=axb", "partials=bf16", "tiles=3"] {
+            assert!(Pin::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_found() {
+        let pin = |t| Pin::parse(t).unwrap();
+        assert_eq!(pin("grid=2x2").and(pin("grid=2x1")), None);
+        let both = pin("grid=2x2").and(pin("partials=f32")).unwrap();
+        assert_eq!(both, pin("grid=2x2x1,partials=f32"));
+    }
+}

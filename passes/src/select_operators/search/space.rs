@@ -1,0 +1,272 @@
+//! The plans of an operator: those that stand for themselves, and those that follow a layout in
+//! which an operand already is.
+
+use crate::select_operators::plans::parts::Parts;
+use crate::select_operators::plans::{
+    Candidate, Machine, attention, batched, gemm, linear_grid, local,
+};
+use crate::select_operators::views::is_view;
+use ipu_program::graph::{Activation, Graph, Op, OpKind, ValueId};
+use ipu_program::layout::{Layout, MemoryClass, PANEL};
+use ipu_program::plan::{Family, Plan};
+use ipu_program::types::{ElementType, TensorType};
+
+/// The plans of a linear operator by the types of its operands and the element type of its result.
+pub fn linear(
+    machine: &Machine<'_>,
+    types: &[TensorType],
+    result: ElementType,
+    activation: Activation,
+) -> Vec<Candidate> {
+    let [x, w, ..] = types else { return Vec::new() };
+    let (left, right) = (x.matrix(), w.matrix());
+    if left.columns != right.rows || types.iter().any(|t| t.element != x.element) {
+        return Vec::new();
+    }
+    let extents = [left.rows, left.columns, right.columns];
+    let bias = types.len() > 2;
+    let elements = [x.element, result];
+    gemm::linear(machine, elements, extents, &units(x), bias, activation)
+}
+
+/// The plans of a linear operator in which several tiles share the contraction and the rows.
+/// Column parts are whole units of those given, see [`column_units`].
+pub fn grid_linear(
+    machine: &Machine<'_>,
+    types: &[TensorType],
+    units: &[u32],
+    activation: Activation,
+) -> Vec<Candidate> {
+    let [x, w, ..] = types else { return Vec::new() };
+    let (left, right) = (x.matrix(), w.matrix());
+    if left.columns != right.rows || types.iter().any(|t| t.element != ElementType::F16) {
+        return Vec::new();
+    }
+    let extents = [left.rows, left.columns, right.columns];
+    linear_grid::linear(machine, extents, units, types.len() > 2, activation)
+}
+
+/// The columns of a value that may want to stay together: a panel, or those of a head where it is
+/// divided into heads that are no whole panels.
+pub fn column_units(graph: &Graph, v: ValueId) -> Vec<u32> {
+    let mut units = vec![PANEL];
+    let mut seen = vec![v];
+    let mut i = 0;
+    while let Some(&v) = seen.get(i) {
+        i += 1;
+        for op in graph.ops.iter().filter(|op| op.operands.contains(&v)) {
+            match op.kind {
+                OpKind::SplitHeads { .. } => {
+                    let width = graph.ty(op.result).matrix().columns;
+                    let columns = graph.ty(seen[0]).matrix().columns;
+                    let aligned = width.is_multiple_of(PANEL) || !columns.is_multiple_of(width);
+                    if !aligned && !units.contains(&width) {
+                        units.push(width);
+                    }
+                }
+                OpKind::Slice { .. } | OpKind::Reshape if !seen.contains(&op.result) => {
+                    seen.push(op.result);
+                }
+                _ => {}
+            }
+        }
+    }
+    units
+}
+
+/// The rows that may want to stay together: one, or those of a matrix of the batch.
+fn units(ty: &TensorType) -> Vec<u32> {
+    match ty.shape.as_slice() {
+        [lead @ .., rows, _] if lead.iter().any(|&n| n > 1) && *rows > 1 => vec![1, *rows],
+        _ => vec![1],
+    }
+}
+
+/// The softmax kernel of attention.
+pub fn softmax_kernel(causal: bool, element: ElementType) -> &'static str {
+    match (causal, element) {
+        (true, ElementType::F32) => "softmax_causal_f32",
+        (false, ElementType::F32) => "softmax_f32",
+        (true, _) => "softmax_causal_f16",
+        (false, _) => "softmax_f16",
+    }
+}
+
+fn operand_types(graph: &Graph, op: &Op) -> Vec<TensorType> {
+    op.operands.iter().map(|&v| graph.ty(v).clone()).collect()
+}
+
+/// The plans that do not depend on where operands are.
+pub fn plans(graph: &Graph, machine: &Machine<'_>, op: &Op) -> Vec<Candidate> {
+    let types = operand_types(graph, op);
+    let result = graph.ty(op.result);
+    match (&op.kind, types.as_slice()) {
+        (OpKind::Linear { activation }, types) => {
+            let mut plans = linear(machine, types, result.element, *activation);
+            if result.element == ElementType::F16 {
+                let units = column_units(graph, op.result);
+                plans.extend(grid_linear(machine, types, &units, *activation));
+            }
+            plans
+        }
+        (OpKind::Matmul { transpose_b, .. }, [a, b]) => {
+            let ([.., m, k], [.., rows, columns]) = (a.shape.as_slice(), b.shape.as_slice()) else {
+                return Vec::new();
+            };
+            let n = if *transpose_b { rows } else { columns };
+            let matrices = a.matrix().rows / (*m).max(1);
+            let unit = together(graph, op, matrices);
+            let extents = [*m, *k, *n];
+            batched::product(machine, a.element, matrices, extents, *transpose_b, unit)
+        }
+        (OpKind::Attention { causal, .. }, [q, k, v]) => {
+            let (&[n, queries, depth], &[_, keys, _], &[_, _, width]) =
+                (q.shape.as_slice(), k.shape.as_slice(), v.shape.as_slice())
+            else {
+                return Vec::new();
+            };
+            let shape = batched::Attention {
+                queries,
+                keys,
+                depth,
+                width,
+            };
+            let unit = together(graph, op, n);
+            let softmax = softmax_kernel(*causal, q.element);
+            let mut plans = batched::attention(machine, q.element, n, &shape, unit, softmax);
+            if !causal && q.element == ElementType::F16 {
+                plans.extend(attention::plans(machine, n, &shape));
+            }
+            plans
+        }
+        (OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. }, [x, ..]) => {
+            let vectors = types.len() - 1;
+            let of = (x.element, x.matrix());
+            local::rowwise(machine, &op.kind, of, vectors, &units(x), None)
+        }
+        (OpKind::Reduce { kind, .. }, [x]) => match *x.shape.as_slice() {
+            [rows, n] => local::reduce_rows(machine, *kind, x.element, [rows, n], &[1]),
+            [groups, n, columns] => {
+                local::reduce_columns(machine, *kind, x.element, [groups, n, columns])
+            }
+            _ => Vec::new(),
+        },
+        (OpKind::Binary(_) | OpKind::Unary(_) | OpKind::Cast, _) => {
+            let layouts = local::spreads(machine, result.matrix(), &units(result));
+            layouts
+                .iter()
+                .filter_map(|l| elementwise(graph, machine, op, l))
+                .collect()
+        }
+        (kind, _) if is_view(kind) || matches!(kind, OpKind::Concat { .. }) => {
+            local::spreads(machine, result.matrix(), &[1])
+                .into_iter()
+                .map(|layout| {
+                    let bytes = u64::from(layout.storage(result.element).bytes()) * 2;
+                    let element = result.element;
+                    Candidate::new(Family::View, Vec::new(), layout, element, 0, bytes)
+                })
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether plans that follow the layout of an operand exist for an operator.
+pub fn follows(kind: &OpKind, operand: usize) -> bool {
+    match kind {
+        OpKind::Binary(_) | OpKind::Unary(_) | OpKind::Cast => true,
+        OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. } => operand == 0,
+        _ => false,
+    }
+}
+
+/// The plan in which the result is where an operand of the same matrix is, `None` when the
+/// operator cannot work there.
+pub fn following(
+    graph: &Graph,
+    machine: &Machine<'_>,
+    op: &Op,
+    operand: ValueId,
+    at: &Layout,
+) -> Option<Candidate> {
+    let matrix = graph.ty(op.result).matrix();
+    if at.copies != 1 || graph.ty(operand).matrix() != matrix {
+        return None;
+    }
+    let at = Layout {
+        memory: MemoryClass::Any,
+        ..at.clone()
+    };
+    match &op.kind {
+        OpKind::Binary(_) | OpKind::Unary(_) | OpKind::Cast => elementwise(graph, machine, op, &at),
+        OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. } => {
+            if at.columns.parts != 1 {
+                return None;
+            }
+            let vectors = op.operands.len() - 1;
+            let of = (graph.ty(op.result).element, matrix);
+            local::rowwise(machine, &op.kind, of, vectors, &[], Some(&at)).pop()
+        }
+        _ => None,
+    }
+}
+
+fn elementwise(
+    graph: &Graph,
+    machine: &Machine<'_>,
+    op: &Op,
+    layout: &Layout,
+) -> Option<Candidate> {
+    let result = graph.ty(op.result);
+    let read = graph.ty(*op.operands.first()?).element;
+    let columns = result.matrix().columns;
+    let element = [read, result.element];
+    local::elementwise(
+        machine,
+        &op.kind,
+        element,
+        op.operands.len(),
+        columns,
+        layout,
+    )
+}
+
+/// How many matrices of a batch came from one: the heads of an image stay with it.
+pub fn together(graph: &Graph, op: &Op, matrices: u32) -> u32 {
+    let first = op.operands.first().and_then(|&v| graph.definition(v));
+    match first.map(|op| &op.kind) {
+        Some(OpKind::SplitHeads { heads }) if matrices.is_multiple_of(*heads) => *heads,
+        _ => 1,
+    }
+}
+
+/// The parts of a plan on a grid that a scatter brings to where they are added, `None` for other
+/// plans.
+pub fn parts(graph: &Graph, op: &Op, plan: &Plan, result: &Layout) -> Option<Parts> {
+    if plan.grid_k == 1 {
+        return None;
+    }
+    match (&op.kind, plan.operands.as_slice()) {
+        (OpKind::Linear { .. }, [x, w, ..]) if linear_grid::is_grid(plan) => {
+            let rows = graph.ty(op.result).matrix().rows;
+            Some(linear_grid::parts(plan.partials, rows, x, w, result))
+        }
+        (OpKind::Attention { .. }, [q, k, _]) => {
+            let shape = |i: usize| graph.ty(op.operands[i]).shape.as_slice();
+            let (&[n, queries, depth], &[_, keys, _], &[_, _, width]) =
+                (shape(0), shape(1), shape(2))
+            else {
+                return None;
+            };
+            let a = batched::Attention {
+                queries,
+                keys,
+                depth,
+                width,
+            };
+            Some(attention::Spread::new(n, &a, [q, k, result], plan.partials).parts)
+        }
+        _ => None,
+    }
+}
