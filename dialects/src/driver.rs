@@ -23,7 +23,23 @@ pub fn opt_main(args: impl IntoIterator<Item = std::ffi::OsString>) -> i32 {
             }
         }
     }
-    let texts: Vec<String> = args.iter().map(text).collect();
+    let mut texts: Vec<String> = args.iter().map(text).collect();
+    if explain::wanted(explain::Report::VerifyExchange).is_some() {
+        let pipeline = pipeline::with_candidate_pass(
+            &flag(&texts, "pass-pipeline").unwrap_or_default(),
+            VERIFY_EXCHANGE,
+        );
+        let Some(pipeline) = pipeline else {
+            eprintln!(
+                "error: --verify-exchange needs a --pass-pipeline of builtin.module, or none"
+            );
+            return 2;
+        };
+        // MLIR takes the flag once.
+        remove_flag(&mut args, "pass-pipeline");
+        args.push(format!("--pass-pipeline={pipeline}").into_bytes());
+        texts = args.iter().map(text).collect();
+    }
     if flag(&texts, "list-passes").is_some() {
         return list_passes();
     }
@@ -62,6 +78,23 @@ pub fn opt_main(args: impl IntoIterator<Item = std::ffi::OsString>) -> i32 {
     });
     eprint!("{}", explain::take());
     status
+}
+
+/// The pass that `--verify-exchange` asks for.
+const VERIFY_EXCHANGE: &str = "ipu-verify-exchange";
+
+/// Removes `--name=value` and `--name value`.
+fn remove_flag(args: &mut Vec<Vec<u8>>, name: &str) {
+    let mut i = 1;
+    while i < args.len() {
+        let text = String::from_utf8_lossy(&args[i]).into_owned();
+        let rest = text.strip_prefix("--").or_else(|| text.strip_prefix('-'));
+        match rest.and_then(|r| r.strip_prefix(name)) {
+            Some("") => drop(args.drain(i..args.len().min(i + 2))),
+            Some(value) if value.starts_with('=') => drop(args.remove(i)),
+            _ => i += 1,
+        }
+    }
 }
 
 /// Whether `--split-input-file` was given; the callback of the shim has no argument for it.

@@ -1,6 +1,7 @@
 //! Reports of passes for people, asked for by flags of the driver: `--explain-selection`,
-//! `--explain-exchange`, `--explain-memory`, each alone or with `=text` or `=json`, and
-//! `--memory-map=TILE`.
+//! `--explain-exchange`, `--explain-memory`, `--verify-exchange`, each alone or with `=text` or
+//! `=json`, and `--memory-map=TILE`. `--verify-exchange` also adds the pass that does it to the end
+//! of the pipeline.
 //!
 //! A pass asks [`wanted`] and, if so, [`add`]s its report; passes on several candidates run side by
 //! side, so reports are kept until the pipeline is done and come out ordered by flag and subject,
@@ -22,15 +23,18 @@ pub enum Report {
     Memory,
     /// Every address range of one tile.
     MemoryMap,
+    /// What the checker of exchange rows read.
+    VerifyExchange,
 }
 
 impl Report {
     /// All, with their flags.
-    pub const FLAGS: [(&'static str, Report); 4] = [
+    pub const FLAGS: [(&'static str, Report); 5] = [
         ("explain-selection", Report::Selection),
         ("explain-exchange", Report::Exchange),
         ("explain-memory", Report::Memory),
         ("memory-map", Report::MemoryMap),
+        ("verify-exchange", Report::VerifyExchange),
     ];
 
     fn flag(self) -> &'static str {

@@ -20,6 +20,22 @@ pub fn did_you_mean<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) ->
     }
 }
 
+/// A pipeline with a pass on every candidate added at its end; `None` when it is not one of
+/// `builtin.module`. No pipeline is an empty one.
+pub fn with_candidate_pass(text: &str, pass: &str) -> Option<String> {
+    let text = text.trim();
+    let inner = if text.is_empty() {
+        ""
+    } else {
+        let rest = text.strip_prefix("builtin.module")?.trim_start();
+        rest.strip_prefix('(')?.strip_suffix(')')?.trim()
+    };
+    let comma = if inner.is_empty() { "" } else { "," };
+    Some(format!(
+        "builtin.module({inner}{comma}ipu.candidate({pass}))"
+    ))
+}
+
 /// Checks the names in a pipeline. Text that does not parse so far is left to MLIR.
 ///
 /// # Errors

@@ -9,8 +9,8 @@ use ipu_program::kernels::Kernels;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
 use ipu_program::plan::{Family, Plan};
 use ipu_program::tile::{
-    Binding, Buffer, BufferId, Compute, Copy, Event, Row, RowsArea, Schedule, Source, Step,
-    TileProgram, Transfer, View,
+    Binding, Bound, Buffer, BufferId, Certificate, Compute, Copy, Event, Row, RowsArea, Schedule,
+    Source, Step, TileProgram, Transfer, View,
 };
 use ipu_program::types::{ElementType, TensorType};
 use melior::Context;
@@ -415,19 +415,59 @@ fn event(buffers: u32, tiles: u32) -> impl Strategy<Value = Event> {
 fn schedule(buffers: u32, tiles: u32) -> impl Strategy<Value = Schedule> {
     let events = prop::collection::vec(event(buffers, tiles), 0..4);
     let rows = prop::collection::btree_map(0..tiles, (events, 0u32..100), 0..4);
-    (rows, 100u32.., word(), word()).prop_map(|(rows, horizon, bound, binding_tile)| Schedule {
-        rows: rows
-            .into_iter()
-            .map(|(tile, (events, horizon))| Row {
-                tile,
-                events,
-                horizon,
-            })
-            .collect(),
-        horizon,
-        bound,
-        binding_tile,
-    })
+    let whole = (
+        rows,
+        100u32..,
+        word(),
+        word(),
+        prop::option::of(certificate()),
+    );
+    whole.prop_map(
+        |(rows, horizon, bound, binding_tile, certificate)| Schedule {
+            rows: rows
+                .into_iter()
+                .map(|(tile, (events, horizon))| Row {
+                    tile,
+                    events,
+                    horizon,
+                })
+                .collect(),
+            horizon,
+            bound,
+            binding_tile,
+            certificate,
+        },
+    )
+}
+
+fn certificate() -> impl Strategy<Value = Certificate> {
+    let bound = ("[a-z_]{1,9}", word(), word(), prop::option::of(word())).prop_map(
+        |(resource, events, tile, element)| Bound {
+            resource,
+            events,
+            tile,
+            element,
+        },
+    );
+    let counts = (word(), word(), any::<u64>(), word(), any::<u64>(), word());
+    let texts = (".{0,6}", "[a-z ,]{0,9}", "[a-z_]{1,9}");
+    let other = (word(), prop::option::of("[a-z.]{1,9}"));
+    (prop::collection::vec(bound, 0..4), counts, texts, other).prop_map(
+        |(bounds, counts, (binding, construction, limit), (tile, same_as))| Certificate {
+            transfers: counts.0,
+            messages: counts.1,
+            words: counts.2,
+            bounds,
+            binding,
+            controls: counts.3,
+            row_words: counts.4,
+            row_words_max: counts.5,
+            row_words_tile: tile,
+            construction,
+            limit,
+            same_as,
+        },
+    )
 }
 
 fn copy(buffers: u32, tiles: u32) -> impl Strategy<Value = Copy> {
@@ -510,7 +550,12 @@ fn step(buffers: u32, tiles: u32) -> impl Strategy<Value = Step> {
                 location: "m.mlir:7:1".into(),
             })
         });
-    let copies = prop::collection::vec(copy(buffers, tiles), 0..3);
+    // Own destinations for each copy.
+    let copies = prop::collection::vec(copy(buffers, tiles), 0..3).prop_map(|mut list| {
+        let mut used = std::collections::BTreeSet::new();
+        list.retain(|c| used.insert(c.destination));
+        list
+    });
     let exchange =
         (copies, prop::option::of(schedule(buffers, tiles))).prop_map(|(copies, schedule)| {
             Step::Exchange {

@@ -85,7 +85,7 @@ tile.program @main on 4 tiles {
   tile.exchange @e2 { copy @x to @y [0+0 x 3 -> 1+4294967292] }
   // expected-error@+1 {{sends from tile 0 to itself}}
   tile.exchange @e3 { copy @x to @y [0+0 x 2 -> 0+0] }
-  // expected-error@+1 {{writes byte 4 of @y on tile 1 twice}}
+  // expected-error@+1 {{writes byte 4 of @y on tile 1 twice, by transfers with no order: [0+0 x 2 -> 1+0] and [2+0 x 2 -> 1+4]}}
   tile.exchange @e4 { copy @x to @y [0+0 x 2 -> 1+0, 2+0 x 2 -> 1+4] }
   // expected-error@+1 {{transfers nothing from tile 0}}
   tile.exchange @e5 { copy @x to @y [0+0 x 0 -> 1+0] }

@@ -22,12 +22,13 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// All passes, in pipeline order.
-pub static PASSES: [&PassDef; 7] = [
+pub static PASSES: [&PassDef; 8] = [
     &SELECT_OPERATORS,
     &TILE,
     &CONVERT_LAYOUTS,
     &PHASE_EXCHANGES,
     &PLACE_STORAGE,
+    &VERIFY_EXCHANGE,
     &PICK_FINALIST,
     &EMIT,
 ];
@@ -103,6 +104,14 @@ static PLACE_STORAGE: PassDef = PassDef {
     anchor: Some("ipu.candidate"),
     options: &[],
     run: run_place_storage,
+};
+
+static VERIFY_EXCHANGE: PassDef = PassDef {
+    name: "ipu-verify-exchange",
+    help: "Encode the rows of every exchange and let the independent checker read them",
+    anchor: Some("ipu.candidate"),
+    options: &[],
+    run: run_verify_exchange,
 };
 
 static PICK_FINALIST: PassDef = PassDef {
@@ -435,10 +444,35 @@ fn run_convert_layouts(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Resul
 
 fn run_phase_exchanges(candidate: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
     let (target, kernels, merge) = (Target::ipu21(), Kernels::builtin(), cx.bool("merge"));
+    let name = ipu::read_candidate(candidate).name;
     change(candidate, |program| {
         phase_exchanges::phase_exchanges(program, target, kernels, merge)
-            .map_err(|e| (e.location.clone(), e.to_string()))
+            .map_err(|e| (e.location.clone(), e.to_string()))?;
+        report_exchange(&name, program);
+        Ok(())
     })
+}
+
+/// Leaves what `--explain-exchange` asks for.
+fn report_exchange(name: &str, program: &TileProgram) {
+    if explain::wanted(Report::Exchange).is_some() {
+        let found = phase_exchanges::report::report(program, name);
+        explain::add(Report::Exchange, name, &found, found.to_string());
+    }
+}
+
+fn run_verify_exchange(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
+    // It has no addresses, and the choice between candidates leaves it out.
+    if ipu::infeasible(candidate).is_some() {
+        return Ok(());
+    }
+    let op = program_op(candidate)?;
+    let program = read_program(op)?;
+    let name = ipu::read_candidate(candidate).name;
+    let found = phase_exchanges::verify::verify(&program, Target::ipu21(), &name)
+        .map_err(|e| error_near(op, &e.location, &e.to_string()))?;
+    explain::add(Report::VerifyExchange, &name, &found, found.to_string());
+    Ok(())
 }
 
 fn run_place_storage(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
@@ -446,7 +480,10 @@ fn run_place_storage(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<
     let mut program = read_program(op)?;
     match place_storage::place_storage(&mut program, Target::ipu21(), Kernels::builtin()) {
         Ok(()) => {
-            report_memory(&ipu::read_candidate(candidate).name, &program);
+            let name = ipu::read_candidate(candidate).name;
+            phase_exchanges::report::add_elements(&mut program, Target::ipu21());
+            report_memory(&name, &program);
+            report_exchange(&name, &program);
             write(op, &program, op.location())
         }
         // Another candidate may fit: the choice between them reports it.

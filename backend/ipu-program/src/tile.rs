@@ -203,6 +203,50 @@ pub struct Schedule {
     pub bound: u32,
     /// Tile that the bound comes from.
     pub binding_tile: u32,
+    /// How it was found and why it is not shorter; none on schedules from elsewhere.
+    pub certificate: Option<Certificate>,
+}
+
+/// How good a schedule is, and why it is not better. Times are in events.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Certificate {
+    /// Transfers scheduled.
+    pub transfers: u32,
+    /// Messages that they became: joined where they continue each other, cut where too long.
+    pub messages: u32,
+    /// Words delivered, at all receivers together.
+    pub words: u64,
+    /// Every lower bound on the horizon that was derived, the strongest among them.
+    pub bounds: Vec<Bound>,
+    /// Resource of the strongest bound.
+    pub binding: String,
+    /// Mux and pointer settings of all rows.
+    pub controls: u32,
+    /// Words of all rows, returns included.
+    pub row_words: u64,
+    /// Words of the longest row.
+    pub row_words_max: u32,
+    /// Logical tile of the longest row.
+    pub row_words_tile: u32,
+    /// The construction that won, with the improvements that it went through.
+    pub construction: String,
+    /// What ended the search for a shorter schedule.
+    pub limit: String,
+    /// An earlier exchange of the program with the same schedule but for addresses and buffers.
+    pub same_as: Option<String>,
+}
+
+/// A lower bound on the horizon of an exchange.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Bound {
+    /// What it comes from: `port`, `receiver`, `route`, `pair_lanes` or `element`.
+    pub resource: String,
+    /// Events.
+    pub events: u32,
+    /// Logical tile; of a pair, the even one.
+    pub tile: u32,
+    /// First byte of the memory element.
+    pub element: Option<u32>,
 }
 
 /// A compute step: one kernel on some tiles.

@@ -1,5 +1,6 @@
 //! Building `tile.program` from a [`TileProgram`].
 
+use super::certificate;
 use super::table::{TableBuilder, view_words};
 use crate::diag::{Failed, Span, error_at};
 use crate::graph::{build_private, tensor_type, values_attribute};
@@ -216,12 +217,17 @@ impl<'c> Builder<'c, '_> {
             } => {
                 let mut table = TableBuilder::default();
                 let copies = table.copies(copies);
+                let certificate = schedule.as_ref().and_then(|s| s.certificate.as_ref());
                 let schedule = schedule.as_ref().map(|s| table.schedule(s));
                 let attributes = [
                     name,
                     ("buffers", self.references(&table.buffers)),
                     ("copies", self.words(&copies)),
                     ("schedule", schedule.and_then(|s| self.words(&s))),
+                    (
+                        "certificate",
+                        certificate.and_then(|c| certificate::build(self.context, c)),
+                    ),
                 ];
                 self.op("tile.exchange", at(location), &attributes)
             }

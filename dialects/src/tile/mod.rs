@@ -1,6 +1,8 @@
 //! Programs of dialect `tile` as [`TileProgram`], and back without loss.
 
 mod build;
+mod certificate;
+mod conflict;
 mod table;
 
 pub use build::{build, replace};
@@ -432,8 +434,11 @@ impl Reader {
             })
             .transpose()?;
         copies.iter().try_for_each(|copy| self.check_copy(copy))?;
-        if let Some(schedule) = &schedule {
+        conflict::writers(&copies, |id| self.get(id).map_or("", |b| &b.name))?;
+        let mut schedule = schedule;
+        if let Some(schedule) = &mut schedule {
             self.check_schedule(schedule)?;
+            schedule.certificate = certificate::read(op)?;
         }
         self.program.steps.push(Step::Exchange {
             name,
@@ -461,39 +466,42 @@ impl Reader {
     }
 
     fn check_copy(&self, copy: &Copy) -> Read<()> {
-        let mut written: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
-        for transfer in &copy.transfers {
-            let Transfer {
-                source,
-                source_offset,
-                words,
-                destinations,
-            } = transfer;
-            self.in_range(*source)?;
-            self.check_span(copy.source, *source_offset, *words)?;
-            if *words == 0 || destinations.is_empty() {
-                return Err(format!("transfers nothing from tile {source}"));
-            }
-            for (tile, offset) in destinations {
-                self.in_range(*tile)?;
-                self.check_span(copy.destination, *offset, *words)?;
-                if tile == source {
-                    return Err(format!("sends from tile {tile} to itself"));
-                }
-                written
-                    .entry(*tile)
-                    .or_default()
-                    .push((*offset, offset + 4 * words));
-            }
+        copy.transfers.iter().try_for_each(|t| {
+            self.check_transfer(copy, t).map_err(|e| {
+                let shown = t.destinations.iter().take(4);
+                let to: Vec<String> = shown.map(|(tile, o)| format!("{tile}+{o}")).collect();
+                let rest = match t.destinations.len() - to.len() {
+                    0 => String::new(),
+                    n => format!(" and {n} more"),
+                };
+                format!(
+                    "{e}, in transfer [{}+{} x {} -> {}{rest}]",
+                    t.source,
+                    t.source_offset,
+                    t.words,
+                    to.join(" and ")
+                )
+            })
+        })
+    }
+
+    fn check_transfer(&self, copy: &Copy, transfer: &Transfer) -> Read<()> {
+        let Transfer {
+            source,
+            source_offset,
+            words,
+            destinations,
+        } = transfer;
+        self.in_range(*source)?;
+        self.check_span(copy.source, *source_offset, *words)?;
+        if *words == 0 || destinations.is_empty() {
+            return Err(format!("transfers nothing from tile {source}"));
         }
-        let name = self.get(copy.destination).map_or("", |b| &b.name);
-        for (tile, mut spans) in written {
-            spans.sort_unstable();
-            if let Some([_, b]) = spans.array_windows().find(|[a, b]| a.1 > b.0) {
-                return Err(format!(
-                    "writes byte {} of @{name} on tile {tile} twice",
-                    b.0
-                ));
+        for (tile, offset) in destinations {
+            self.in_range(*tile)?;
+            self.check_span(copy.destination, *offset, *words)?;
+            if tile == source {
+                return Err(format!("sends from tile {tile} to itself"));
             }
         }
         Ok(())

@@ -62,6 +62,7 @@ impl Table<'_> {
             horizon: self.next()?,
             bound: self.next()?,
             binding_tile: self.next()?,
+            certificate: None,
             rows: self.list(|t| {
                 Some(Row {
                     tile: t.next()?,

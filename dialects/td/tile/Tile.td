@@ -88,7 +88,8 @@ def Tile_ExchangeOp : Tile_Part<"exchange"> {
   let summary = "tiles exchange words; the schedule says when";
   let arguments = (ins SymbolNameAttr:$sym_name,
       TypedArrayAttrBase<FlatSymbolRefAttr, "buffers">:$buffers,
-      DenseI32ArrayAttr:$copies, OptionalAttr<DenseI32ArrayAttr>:$schedule);
+      DenseI32ArrayAttr:$copies, OptionalAttr<DenseI32ArrayAttr>:$schedule,
+      OptionalAttr<DictionaryAttr>:$certificate);
   let assemblyFormat = [{
     $sym_name custom<Exchange>($buffers, $copies, $schedule) attr-dict
   }];

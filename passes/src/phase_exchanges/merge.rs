@@ -9,14 +9,16 @@
 //!
 //! What is received early lives longer. A program whose live buffers would then need more memory
 //! than before, and more than a tile can count on, is merged less: first only neighbours, then
-//! nothing.
+//! nothing. Where compute steps moved up, tiles wait for them where they did not before: which of
+//! these merges are worth it only the clocks of all tiles say, so that a few are tried without
+//! ([`Merging::without`]).
 
 use crate::place_storage::lifetimes;
 use crate::tile_set::TileSet;
 use ipu_program::kernels::{Access, Kernels};
 use ipu_program::tile::{BufferId, Copy, Step, TileProgram};
 use ipu_target::Target;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Exchanges behind one among which those are sought that join it.
 const LOOK_AHEAD: usize = 8;
@@ -25,22 +27,67 @@ const LOOK_AHEAD: usize = 8;
 /// the rest is for code, records, rows and what placement loses.
 const BUDGET_PERCENT: u64 = 70;
 
-/// Merges exchanges; see the module.
-pub fn merge(program: &mut TileProgram, target: &Target, kernels: &Kernels) {
+/// Two exchanges that stay apart: the symbols of the one that comes first and of the other.
+pub type Pair = (String, String);
+
+/// An exchange that joined another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// Both.
+    pub pair: Pair,
+    /// Whether compute steps had to move up before both: tiles then wait for them where they did
+    /// not before.
+    pub moved: bool,
+}
+
+/// How far merging may go on a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merging {
+    /// Exchanges behind one among which those are sought that join it.
+    ahead: usize,
+    /// Most bytes of live buffers on a tile.
+    limit: u64,
+}
+
+/// Merges all that memory allows; see the module. What joined what, and the way to try others.
+pub fn merge(
+    program: &mut TileProgram,
+    target: &Target,
+    kernels: &Kernels,
+) -> (Vec<Joined>, Merging) {
     let memory = u64::from(target.memory_end - target.memory_base);
     let limit = peak(program).max(memory * BUDGET_PERCENT / 100);
     for ahead in [LOOK_AHEAD, 1] {
-        let mut merged = program.clone();
-        merge_within(&mut merged, kernels, ahead);
-        if peak(&merged) <= limit {
+        let merging = Merging { ahead, limit };
+        if let Some((merged, joined)) = merging.without(program, kernels, &BTreeSet::new()) {
             *program = merged;
-            return;
+            return (joined, merging);
         }
+    }
+    (Vec::new(), Merging { ahead: 0, limit })
+}
+
+impl Merging {
+    /// The program with all exchanges merged but these; `None` when that takes too much memory.
+    pub fn without(
+        &self,
+        program: &TileProgram,
+        kernels: &Kernels,
+        apart: &BTreeSet<Pair>,
+    ) -> Option<(TileProgram, Vec<Joined>)> {
+        let mut merged = program.clone();
+        let joined = merge_within(&mut merged, kernels, self.ahead, apart);
+        (peak(&merged) <= self.limit).then_some((merged, joined))
     }
 }
 
 /// Merges each exchange with what it can among the next `ahead` ones.
-fn merge_within(program: &mut TileProgram, kernels: &Kernels, ahead: usize) {
+fn merge_within(
+    program: &mut TileProgram,
+    kernels: &Kernels,
+    ahead: usize,
+    apart: &BTreeSet<Pair>,
+) -> Vec<Joined> {
     let mut steps: Vec<(Step, Touched)> = std::mem::take(&mut program.steps)
         .into_iter()
         .map(|step| {
@@ -48,10 +95,15 @@ fn merge_within(program: &mut TileProgram, kernels: &Kernels, ahead: usize) {
             (step, touched)
         })
         .collect();
+    let mut joined = Vec::new();
     let mut first = 0;
     while first < steps.len() {
         if matches!(steps[first].0, Step::Exchange { .. }) {
-            while let Some((place, second, needed)) = candidate(&steps, first, ahead) {
+            while let Some((place, second, needed)) = candidate(&steps, first, ahead, apart) {
+                joined.push(Joined {
+                    pair: pair(&steps[first].0, &steps[second].0),
+                    moved: !needed.is_empty(),
+                });
                 move_up(&mut steps, first, second, &needed);
                 first = place;
             }
@@ -59,6 +111,11 @@ fn merge_within(program: &mut TileProgram, kernels: &Kernels, ahead: usize) {
         first += 1;
     }
     program.steps = steps.into_iter().map(|s| s.0).collect();
+    joined
+}
+
+fn pair(first: &Step, second: &Step) -> Pair {
+    (first.name().to_owned(), second.name().to_owned())
 }
 
 /// The next exchange that can join `first`, the steps between that must then come before both,
@@ -67,10 +124,14 @@ fn candidate(
     steps: &[(Step, Touched)],
     first: usize,
     ahead: usize,
+    apart: &BTreeSet<Pair>,
 ) -> Option<(usize, usize, Vec<usize>)> {
     let exchanges =
         (first + 1..steps.len()).filter(|&i| matches!(steps[i].0, Step::Exchange { .. }));
     for second in exchanges.take(ahead) {
+        if !apart.is_empty() && apart.contains(&pair(&steps[first].0, &steps[second].0)) {
+            continue;
+        }
         let mut needed: Vec<usize> = Vec::new();
         for i in (first + 1..second).rev() {
             let before = |&later: &usize| steps[i].1.orders(&steps[later].1);

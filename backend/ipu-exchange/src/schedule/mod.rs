@@ -246,6 +246,7 @@ pub fn schedule_with(
             horizon,
             bound: binding.events,
             binding_tile: binding.tile,
+            certificate: None,
         };
         let excess = options
             .row_words
