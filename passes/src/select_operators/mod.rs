@@ -226,11 +226,11 @@ pub fn select(
 }
 
 /// Variants of the algebra whose plans are searched.
-const MAX_VARIANTS: usize = 2;
+const MAX_VARIANTS: usize = 8;
 
-/// Operators with plans that are searched in variants of the algebra, all variants together: a bound
-/// on the time of large models.
-const MAX_VARIANT_STEPS: usize = 160;
+/// Operators with plans times tiles that are searched, all variants together: a bound on the time
+/// of large models and machines.
+const MAX_VARIANT_WORK: usize = 8_000;
 
 /// Searches the variants of a graph in the order of their lower bounds, until none of the others can
 /// be among the finalists or a bound is met.
@@ -247,7 +247,7 @@ fn best_variants(
     let mut variants = algebra.variants(&cost);
     let mut all: Option<search::Found> = None;
     let mut refused = None;
-    let (mut steps, mut tried) = (0, 0);
+    let (mut work, mut tried) = (0, 0);
     let mut met = BTreeSet::new();
     loop {
         let Some(variant) = variants.next() else {
@@ -265,12 +265,12 @@ fn best_variants(
         }
         let host = HostValues::of(&variant.graph);
         let planned = |op: &&Op| !host.contains(op.result) && !views::is_view(&op.kind);
-        let more = variant.graph.ops.iter().filter(planned).count();
-        if tried == MAX_VARIANTS || (tried > 0 && steps + more > MAX_VARIANT_STEPS) {
+        let more = variant.graph.ops.iter().filter(planned).count() * machine.tiles as usize;
+        if tried == MAX_VARIANTS || (tried > 0 && work + more > MAX_VARIANT_WORK) {
             met.insert("variants of the algebra");
             break;
         }
-        (steps, tried) = (steps + more, tried + 1);
+        (work, tried) = (work + more, tried + 1);
         let pins = pins(model, &variant.graph, wanted.hints)?;
         match search::search(
             &variant.graph,
