@@ -73,11 +73,18 @@ static PHASE_EXCHANGES: PassDef = PassDef {
     name: "ipu-phase-exchanges",
     help: "Merge independent exchanges and schedule each: events of each tile, horizon and lower bound",
     anchor: Some("ipu.candidate"),
-    options: &[Opt::Bool(
-        "merge",
-        "let exchanges that do not depend on each other share a phase",
-        true,
-    )],
+    options: &[
+        Opt::Bool(
+            "merge",
+            "let exchanges that do not depend on each other share a phase",
+            true,
+        ),
+        Opt::Bool(
+            "renumber",
+            "transpose the tiles of the program within blocks where that saves cycles",
+            true,
+        ),
+    ],
     run: run_phase_exchanges,
 };
 
@@ -391,8 +398,13 @@ fn run_convert_layouts(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Resul
 fn run_phase_exchanges(candidate: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
     let (target, kernels, merge) = (Target::ipu21(), Kernels::builtin(), cx.bool("merge"));
     let name = ipu::read_candidate(candidate).name;
+    let renumber = cx.bool("renumber");
     change(candidate, |program| {
         phase_exchanges::phase_exchanges(program, target, kernels, merge)
+            .and_then(|()| match renumber {
+                true => phase_exchanges::screen(program, target, kernels),
+                false => Ok(()),
+            })
             .map_err(|e| (e.location.clone(), e.to_string()))?;
         report_exchange(&name, program);
         Ok(())
