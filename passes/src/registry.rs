@@ -79,10 +79,11 @@ static PHASE_EXCHANGES: PassDef = PassDef {
             "let exchanges that do not depend on each other share a phase",
             true,
         ),
-        Opt::Bool(
+        Opt::Int(
             "renumber",
-            "transpose the tiles of the program within blocks where that saves cycles",
-            true,
+            "least saving, in thousandths of the cycles, for which tiles are transposed within \
+             blocks; 1000 for never",
+            5,
         ),
     ],
     run: run_phase_exchanges,
@@ -398,13 +399,14 @@ fn run_convert_layouts(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Resul
 fn run_phase_exchanges(candidate: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
     let (target, kernels, merge) = (Target::ipu21(), Kernels::builtin(), cx.bool("merge"));
     let name = ipu::read_candidate(candidate).name;
-    let renumber = cx.bool("renumber");
+    let renumber = cx.int("renumber");
+    let Some(least) = u32::try_from(renumber).ok().filter(|n| *n <= 1000) else {
+        let why = format!("ipu-phase-exchanges: option renumber is {renumber}, expected 0 to 1000");
+        return Err(cx.error(candidate, why));
+    };
     change(candidate, |program| {
         phase_exchanges::phase_exchanges(program, target, kernels, merge)
-            .and_then(|()| match renumber {
-                true => phase_exchanges::screen(program, target, kernels),
-                false => Ok(()),
-            })
+            .and_then(|()| phase_exchanges::screen(program, target, kernels, least))
             .map_err(|e| (e.location.clone(), e.to_string()))?;
         report_exchange(&name, program);
         Ok(())

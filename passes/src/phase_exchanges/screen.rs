@@ -5,8 +5,8 @@
 //! `rows * columns` tiles, tile `r * columns + c` of the block becomes `c * rows + r`. They are
 //! screened by a score that needs no schedule (the sum of the phases' lower bounds by route,
 //! [`Traffic::score`]); the best few are scheduled, and one is used only when the scheduled cycles
-//! of the program are then fewer. A renumbering that some layout cannot express is left out. Counts
-//! bound all of it.
+//! of the program are then fewer, by as much as is asked for: plain numbers are easier to read. A
+//! renumbering that some layout cannot express is left out. Counts bound all of it.
 
 use super::{PhaseError, reuse::Cache};
 use super::{TRIAL_TRANSFERS, schedule_all, transfers};
@@ -63,7 +63,8 @@ impl Transpose {
     }
 }
 
-/// Renumbers the tiles of a scheduled program where that saves cycles; see the module.
+/// Renumbers the tiles of a scheduled program where that saves cycles, at least `least` thousandths
+/// of them; see the module.
 ///
 /// # Errors
 /// As [`super::phase_exchanges`]; what could be scheduled can be under other numbers.
@@ -71,9 +72,10 @@ pub fn screen(
     program: &mut TileProgram,
     target: &Target,
     kernels: &Kernels,
+    least: u32,
 ) -> Result<(), PhaseError> {
     let count = transfers(program);
-    if count == 0 || count * MAX_SCHEDULED > TRIAL_TRANSFERS {
+    if least >= 1000 || count == 0 || count * MAX_SCHEDULED > TRIAL_TRANSFERS {
         return Ok(());
     }
     let phases: Vec<Traffic> = program.steps.iter().filter_map(Traffic::of).collect();
@@ -90,7 +92,9 @@ pub fn screen(
         .collect();
     list.sort_by_key(|scored| scored.0);
     tracing::debug!(score = now, better = list.len(), first = ?list.first(), "tiles screened");
-    let mut best = timeline(program, target, kernels).total;
+    let given = timeline(program, target, kernels).total;
+    let wanted = given.saturating_mul(u64::from(least)).div_ceil(1000);
+    let mut best = given;
     let original = program.clone();
     for (_, transpose) in list.into_iter().take(MAX_SCHEDULED) {
         let Some(mut other) = renumbered(&original, transpose) else {
@@ -98,7 +102,7 @@ pub fn screen(
         };
         schedule_all(&mut other, target, Cache::shared())?;
         let total = timeline(&other, target, kernels).total;
-        if total < best {
+        if total < best && given - total >= wanted {
             tracing::debug!(
                 ?transpose,
                 cycles = total,
