@@ -3,8 +3,9 @@
 use crate::ffi;
 use melior::Context;
 use melior::diagnostic::{Diagnostic as MeliorDiagnostic, DiagnosticSeverity};
+use melior::ir::attribute::{ArrayAttribute, StringAttribute};
 use melior::ir::operation::OperationLike;
-use melior::ir::{Location, OperationRef};
+use melior::ir::{Attribute, Location, OperationRef};
 use mlir_sys::*;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -77,6 +78,69 @@ impl Span {
         }
     }
 
+    /// All source positions behind a location, those of a fused one in order and once each.
+    pub fn all(location: Location<'_>) -> Vec<Self> {
+        let mut out: Vec<Self> = Vec::new();
+        for part in fused_parts(location) {
+            if let Some(span) = Span::of(part)
+                && !out.contains(&span)
+            {
+                out.push(span);
+            }
+        }
+        out
+    }
+
+    /// Several positions, as a text each, as one location; `notes` are kept with it.
+    pub fn fused<'c>(context: &'c Context, texts: &[&str], notes: &[String]) -> Location<'c> {
+        let parts: Vec<_> = texts
+            .iter()
+            .map(|t| Span::location(context, t))
+            .filter(|l| *l != Location::unknown(context))
+            .collect();
+        match (parts.as_slice(), notes) {
+            ([], _) => Location::unknown(context),
+            ([one], []) => *one,
+            (parts, notes) => {
+                let notes: Vec<Attribute<'_>> = notes
+                    .iter()
+                    .map(|n| StringAttribute::new(context, n).into())
+                    .collect();
+                let metadata = if notes.is_empty() {
+                    // SAFETY: null is what a location without metadata has.
+                    unsafe { Attribute::from_raw(mlirAttributeGetNull()) }
+                } else {
+                    ArrayAttribute::new(context, &notes).into()
+                };
+                Location::fused(context, parts, metadata)
+            }
+        }
+    }
+
+    /// The notes of a fused location.
+    pub fn notes(location: Location<'_>) -> Vec<String> {
+        let l = location.to_raw();
+        // SAFETY: `l` is a valid location; the metadata is read from a fused one only, and may be
+        // null.
+        let metadata = unsafe {
+            if !mlirLocationIsAFused(l) {
+                return Vec::new();
+            }
+            let raw = mlirLocationFusedGetMetadata(l);
+            if raw.ptr.is_null() {
+                return Vec::new();
+            }
+            Attribute::from_raw(raw)
+        };
+        let Ok(list) = ArrayAttribute::try_from(metadata) else {
+            return Vec::new();
+        };
+        (0..list.len())
+            .filter_map(|i| StringAttribute::try_from(list.element(i).ok()?).ok())
+            .map(|s| s.value().to_owned())
+            .collect()
+    }
+
     /// `file:line:column` back as a location; the unknown one when the text is not of that form.
     pub fn location<'c>(context: &'c Context, text: &str) -> Location<'c> {
         let mut parts = text.rsplitn(3, ':');
@@ -86,6 +150,21 @@ impl Span {
             (Some(file), Some(line), Some(column)) => Location::new(context, file, line, column),
             _ => Location::unknown(context),
         }
+    }
+}
+
+/// The parts of a fused location, or the location alone.
+fn fused_parts(location: Location<'_>) -> Vec<Location<'_>> {
+    let l = location.to_raw();
+    // SAFETY: `l` is a valid location, and the list is as long as it says.
+    unsafe {
+        if !mlirLocationIsAFused(l) {
+            return vec![location];
+        }
+        let count = mlirLocationFusedGetNumLocations(l) as usize;
+        let mut parts = vec![l; count];
+        mlirLocationFusedGetLocations(l, parts.as_mut_ptr());
+        parts.into_iter().map(|p| Location::from_raw(p)).collect()
     }
 }
 

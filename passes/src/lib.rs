@@ -19,4 +19,4 @@ pub mod session;
 pub mod tile;
 mod tile_set;
 
-pub use registry::register_all;
+pub use registry::{dump_egraphs, register_all};

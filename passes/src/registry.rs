@@ -2,9 +2,10 @@
 //! plain structs, calls the algorithm and writes IR. Also the compile pipeline, stage by stage.
 
 use crate::place_storage::certificate;
+use crate::select_operators::algebra::{self, Numerics};
 use crate::select_operators::plans::{Machine, Partials};
 use crate::select_operators::search::pin::Pin;
-use crate::select_operators::{Finalist, Hint, SelectError, select};
+use crate::select_operators::{Finalist, Hint, SelectError, Wanted, operator_cost, select};
 use crate::{convert_layouts, phase_exchanges, pick_finalist, place_storage, tile};
 use ipu_dialects::diag::{Failed, Span, emit_error, error_at};
 use ipu_dialects::explain::{self, Report};
@@ -17,7 +18,8 @@ use ipu_program::tile::TileProgram;
 use ipu_target::Target;
 use melior::ir::operation::OperationLike;
 use melior::ir::{Location, OperationRef};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// All passes, in pipeline order.
 pub static PASSES: [&PassDef; 8] = [
@@ -48,6 +50,21 @@ static SELECT_OPERATORS: PassDef = PassDef {
             "hints",
             "demands on plans, by line of the operator: LINE:grid=2x4x1,partials=f16;LINE:...",
             "",
+        ),
+        Opt::Str(
+            "numerics",
+            "what equalities may do to floats: strict, reassoc (other order) or fast (other roundings)",
+            "reassoc",
+        ),
+        Opt::Str(
+            "egraph-dump",
+            "folder for the saturated e-graph as dot, JSON and text",
+            "",
+        ),
+        Opt::Bool(
+            "print-egraph",
+            "print the saturated e-graph to standard error",
+            false,
         ),
     ],
     run: run_select_operators,
@@ -125,6 +142,15 @@ static EMIT: PassDef = PassDef {
     run: run_emit,
 };
 
+/// Where saturated e-graphs are written, for passes whose option `egraph-dump` is not set.
+static EGRAPH_DUMP: OnceLock<PathBuf> = OnceLock::new();
+
+/// Writes the saturated e-graphs of all compilations of this process into a folder. The first call
+/// counts.
+pub fn dump_egraphs(folder: PathBuf) {
+    EGRAPH_DUMP.get_or_init(|| folder);
+}
+
 /// Puts all passes into MLIR's registry.
 pub fn register_all() {
     PASSES.into_iter().for_each(register);
@@ -196,6 +222,10 @@ fn error_near(op: OperationRef<'_, '_>, location: &str, message: &str) -> Failed
     error_at(Span::location(ir::context(op), location), message)
 }
 
+fn named<T: Copy>(names: &[(&str, T)], name: &str) -> Option<T> {
+    names.iter().find(|n| n.0 == name).map(|n| n.1)
+}
+
 fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
     let target = Target::ipu21();
     let option = |name: &str, low: i64, high: i64| {
@@ -212,17 +242,18 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
     let tiles = option("tiles", 1, i64::from(target.tiles))?;
     let finalists = option("finalists", 1, 4)?;
     let name = cx.str("partials");
-    let partials =
-        Partials::NAMES
-            .iter()
-            .find(|n| n.0 == name)
-            .map(|n| n.1)
-            .ok_or_else(|| {
-                cx.error(
-            module,
-            format!("ipu-select-operators: option partials is '{name}', expected f32, f16 or any"),
-        )
-            })?;
+    let partials = named(&Partials::NAMES, &name).ok_or_else(|| {
+        let why =
+            format!("ipu-select-operators: option partials is '{name}', expected f32, f16 or any");
+        cx.error(module, why)
+    })?;
+    let name = cx.str("numerics");
+    let Some(numerics) = named(&Numerics::NAMES, &name) else {
+        let why = format!(
+            "ipu-select-operators: option numerics is '{name}', expected strict, reassoc or fast"
+        );
+        return Err(cx.error(module, why));
+    };
     let function = cx.str("function");
     let functions: Vec<_> = ir::body_ops(module)
         .filter(|op| ir::name(*op) == "func.func")
@@ -252,20 +283,43 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
         partials,
     };
     let explained = explain::wanted(Report::Selection).is_some();
-    let found = select(&model, &machine, finalists as usize, &hints, explained).map_err(
-        |error| match error {
-            SelectError::NoLowering(list) | SelectError::Hints(list) => {
-                for refused in &list {
-                    error_near(func, &refused.location, &refused.message);
-                }
-                Failed
+    let options = algebra::Options {
+        numerics,
+        ..algebra::Options::default()
+    };
+    let wanted = Wanted {
+        finalists: finalists as usize,
+        hints: &hints,
+        explain: explained,
+        algebra: &options,
+    };
+    let (found, algebra) = select(&model, &machine, &wanted).map_err(|error| match error {
+        SelectError::NoLowering(list) | SelectError::Hints(list) => {
+            for refused in &list {
+                error_near(func, &refused.location, &refused.message);
             }
-            other => emit_error(func, other.to_string()),
-        },
-    )?;
+            Failed
+        }
+        other => emit_error(func, other.to_string()),
+    })?;
     if let Some(e) = &found.explanation {
         explain::add(Report::Selection, &function, e, e.to_string());
     }
+    if cx.bool("print-egraph") {
+        eprint!("{}", algebra.to_text());
+    }
+    let folder = match cx.str("egraph-dump") {
+        folder if folder.is_empty() => EGRAPH_DUMP.get().cloned(),
+        folder => Some(folder.into()),
+    };
+    if let Some(folder) = folder {
+        let bound =
+            |kind: &_, operands: &[_], result: &_| operator_cost(&machine, kind, operands, result);
+        algebra
+            .dump(&folder, &model.name, Some(&bound))
+            .map_err(|e| emit_error(func, e.to_string()))?;
+    }
+    let report = algebra.report();
     let context = ir::context(module);
     let at = func.location();
     for (i, finalist) in found.finalists.iter().enumerate() {
@@ -273,7 +327,7 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
             name: format!("c{i}"),
             estimated_cycles: Some(finalist.estimated_cycles),
             scheduled_cycles: None,
-            reasons: reasons(finalist, &found.report),
+            reasons: reasons(finalist, report),
         };
         let body = graph::build(context, &finalist.graph, at)
             .ok_or_else(|| emit_error(func, "the selected operators cannot be written as IR"))?;
@@ -327,7 +381,7 @@ fn line_of(location: &str) -> Option<&str> {
     location.rsplit(':').nth(1)
 }
 
-fn reasons(finalist: &Finalist, report: &crate::select_operators::algebra::Report) -> Vec<String> {
+fn reasons(finalist: &Finalist, report: &algebra::Report) -> Vec<String> {
     let mut reasons = finalist.reasons.clone();
     reasons.push(format!(
         "e-graph of {} nodes in {} classes, {} after {} iterations",

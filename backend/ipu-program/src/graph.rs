@@ -353,6 +353,10 @@ pub struct Op {
     pub plan: Option<Plan>,
     /// Source location, `file:line:column`.
     pub location: String,
+    /// Further locations, where it does what several operations of the source did.
+    pub fused: Vec<String>,
+    /// Rules of the algebra by which it came to be.
+    pub rules: Vec<String>,
 }
 
 /// A function of the model: operations in an order in which operands precede uses.
@@ -404,6 +408,8 @@ impl Graph {
             more_results: Vec::new(),
             plan: None,
             location,
+            fused: Vec::new(),
+            rules: Vec::new(),
         });
         result
     }

@@ -59,8 +59,9 @@ impl Strided {
             && matches!(self.merged().as_slice(), [] | [Axis { stride: 1, .. }])
     }
 
-    /// The axes without those of extent 1, neighbours joined where they continue each other.
-    fn merged(&self) -> Vec<Axis> {
+    /// The axes without those of extent 1, neighbours joined where they continue each other: the
+    /// same for equal views, whatever their shapes.
+    pub fn merged(&self) -> Vec<Axis> {
         let mut out: Vec<Axis> = Vec::new();
         for axis in self.axes.iter().filter(|a| a.extent != 1) {
             match out.last_mut() {

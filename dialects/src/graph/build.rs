@@ -104,7 +104,7 @@ fn fill<'c>(
         values[id.0 as usize] = Some(block.add_argument(ty, at));
     }
     for op in &graph.ops {
-        let at = Span::location(context, &op.location);
+        let at = location(context, op);
         let operands = defined(&values, &op.operands, at)?;
         let ids: Vec<_> = [op.result]
             .into_iter()
@@ -131,6 +131,14 @@ fn fill<'c>(
     Ok(())
 }
 
+/// Where an operation comes from: one position, or all of them with the rules by which they became
+/// one.
+fn location<'c>(context: &'c Context, op: &Op) -> Location<'c> {
+    let places = std::iter::once(&op.location).chain(&op.fused);
+    let places: Vec<&str> = places.map(String::as_str).collect();
+    Span::fused(context, &places, &op.rules)
+}
+
 fn operation<'c>(
     context: &'c Context,
     graph: &Graph,
@@ -138,7 +146,7 @@ fn operation<'c>(
     operands: &[Value<'c, '_>],
     results: &[Type<'c>],
 ) -> Result<Operation<'c>, Failed> {
-    let at = Span::location(context, &op.location);
+    let at = location(context, op);
     let mut attributes = kind::attributes(context, &op.kind, graph.ty(op.result));
     let plan = op.plan.as_ref().map(|p| layout::plan_attribute(context, p));
     attributes.push(("plan", plan));

@@ -1,7 +1,7 @@
 //! From `func.func` to [`Graph`].
 
 use super::{kind, read_type};
-use crate::diag::{Failed, emit_error};
+use crate::diag::{Failed, Span, emit_error};
 use crate::ir;
 use crate::layout;
 use ipu_program::graph::{Graph, Op, OpKind, Value as GraphValue, ValueId};
@@ -110,7 +110,8 @@ impl Reader {
             return Err("has no result".into());
         };
         if known.len() == op.operand_count() {
-            let location = ir::location(op);
+            let mut places = Span::all(op.location()).into_iter();
+            let location = places.next().map(|p| p.to_string()).unwrap_or_default();
             self.graph.ops.push(Op {
                 kind,
                 operands: known,
@@ -118,6 +119,8 @@ impl Reader {
                 more_results: more_results.to_vec(),
                 plan,
                 location,
+                fused: places.map(|p| p.to_string()).collect(),
+                rules: Span::notes(op.location()),
             });
         } else if self.failed.is_none() {
             return Err("uses a value that is not defined in this function".into());

@@ -14,14 +14,15 @@ mod refuse;
 pub mod search;
 pub mod views;
 
-use ipu_program::graph::{Graph, OpKind};
+use algebra::{Algebra, AlgebraError, Operand};
+use ipu_program::graph::{Graph, Op, OpKind};
 use ipu_program::host::HostValues;
-use ipu_program::layout::ElementOrder;
-use ipu_program::types::TensorType;
-use plans::Machine;
+use ipu_program::layout::{ElementOrder, PANEL};
+use ipu_program::types::{ElementType, TensorType};
+use plans::{Machine, attention, batched, local};
 use search::pin::Pin;
 pub use search::softmax_kernel;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Why a graph has no program.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +35,7 @@ pub enum SelectError {
     Hints(Vec<NoLowering>),
     /// The rewrite rules contradict each other.
     #[error(transparent)]
-    Unsound(#[from] algebra::Unsound),
+    Algebra(#[from] AlgebraError),
 }
 
 /// One operator without an implementation.
@@ -73,31 +74,100 @@ pub struct Finalist {
 pub struct Selection {
     /// Different choices, the fastest first.
     pub finalists: Vec<Finalist>,
-    /// What the algebra did.
-    pub report: algebra::Report,
     /// Why the operators of the first have their plans, if asked for.
     pub explanation: Option<search::explain::Explanation>,
 }
 
+/// What is wanted of a selection.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Most finalists.
+    pub finalists: usize,
+    /// Demands on plans.
+    pub hints: &'a [Hint],
+    /// Whether to explain the choice.
+    pub explain: bool,
+    /// Bounds of the algebra, and what it may do.
+    pub algebra: &'a algebra::Options,
+}
+
 /// Estimated cycles of the best plan of one operator alone, for the algebra.
-fn operator_cost(machine: &Machine<'_>, kind: &OpKind, types: &[TensorType]) -> Option<u64> {
-    match kind {
-        OpKind::Linear { activation } => {
-            search::linear(machine, types, types.first()?.element, *activation)
-                .iter()
-                .map(|c| c.plan.compute_cycles)
-                .min()
+pub fn operator_cost(
+    machine: &Machine<'_>,
+    kind: &OpKind,
+    operands: &[Operand],
+    result: &TensorType,
+) -> Option<u64> {
+    let types: Vec<TensorType> = operands.iter().map(|o| o.ty.clone()).collect();
+    let least = |plans: Vec<plans::Candidate>| plans.iter().map(|c| c.plan.compute_cycles).min();
+    match (kind, types.as_slice()) {
+        (OpKind::Linear { activation }, types) => {
+            let mut list = search::linear(machine, types, result.element, *activation);
+            if result.element == ElementType::F16 {
+                list.extend(search::grid_linear(machine, types, &[PANEL], *activation));
+            }
+            least(list)
         }
-        OpKind::Binary(_) | OpKind::Unary(_) => {
-            let largest = types.iter().max_by_key(|t| t.elements())?;
-            let matrix = largest.matrix();
+        // A product with weights is a linear operator, nothing else.
+        (OpKind::Matmul { .. }, _) if operands.iter().any(|o| o.host) => None,
+        (OpKind::Matmul { transpose_b, .. }, [a, b]) => {
+            let (&[.., m, k], &[.., rows, columns]) = (a.shape.as_slice(), b.shape.as_slice())
+            else {
+                return None;
+            };
+            let n = if *transpose_b { rows } else { columns };
+            let matrices = a.matrix().rows / m;
+            let extents = [m, k, n];
+            least(batched::product(
+                machine,
+                a.element,
+                matrices,
+                extents,
+                *transpose_b,
+                1,
+            ))
+        }
+        (
+            OpKind::Attention {
+                heads: 1, causal, ..
+            },
+            [q, k, v],
+        ) => {
+            let (&[n, queries, depth], &[_, keys, _], &[_, _, width]) =
+                (q.shape.as_slice(), k.shape.as_slice(), v.shape.as_slice())
+            else {
+                return None;
+            };
+            let shape = batched::Attention {
+                queries,
+                keys,
+                depth,
+                width,
+            };
+            let kernel = search::softmax_kernel(*causal, q.element);
+            let mut list = batched::attention(machine, q.element, n, &shape, 1, kernel);
+            if !causal && q.element == ElementType::F16 {
+                list.extend(attention::plans(machine, n, &shape));
+            }
+            least(list)
+        }
+        (
+            OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. },
+            [x, vectors @ ..],
+        ) => {
+            let vectors = vectors.len();
+            let of = (x.element, x.matrix());
+            least(local::rowwise(machine, kind, of, vectors, &[1], None))
+        }
+        (OpKind::Binary(_) | OpKind::Unary(_), [x, ..]) => {
+            let matrix = result.matrix();
             let layout = plans::spread(machine.tiles, matrix, ElementOrder::Panels);
-            let element = [largest.element; 2];
-            let columns = matrix.columns;
-            plans::local::elementwise(machine, kind, element, types.len(), columns, &layout)
+            let element = [x.element, result.element];
+            local::elementwise(machine, kind, element, types.len(), matrix.columns, &layout)
                 .map(|c| c.plan.compute_cycles)
         }
-        _ => None,
+        // Views and the operators of which there is one form only.
+        _ => Some(0),
     }
 }
 
@@ -109,10 +179,8 @@ fn operator_cost(machine: &Machine<'_>, kind: &OpKind, types: &[TensorType]) -> 
 pub fn select(
     graph: &Graph,
     machine: &Machine<'_>,
-    finalists: usize,
-    hints: &[Hint],
-    explain: bool,
-) -> Result<Selection, SelectError> {
+    wanted: &Wanted<'_>,
+) -> Result<(Selection, Algebra), SelectError> {
     let differing = refuse::parameters_of_two_types(graph);
     if !differing.is_empty() {
         return Err(SelectError::NoLowering(differing));
@@ -127,10 +195,8 @@ pub fn select(
     if !refused.is_empty() {
         return Err(SelectError::NoLowering(refused));
     }
-    let cost = |kind: &OpKind, types: &[TensorType]| operator_cost(machine, kind, types);
-    let (algebraic, report) = algebra::rewrite_graph(&normal, &cost)?;
-    let pins = pins(graph, &algebraic, hints)?;
-    let found = search::search(&algebraic, machine, finalists, &pins, explain)?;
+    let algebra = Algebra::saturate(&normal, wanted.algebra)?;
+    let found = best_variants(graph, normal, machine, &algebra, wanted)?;
     let fastest = found.finalists.first().map_or(0, |f| f.cycles);
     let out = found
         .finalists
@@ -152,11 +218,99 @@ pub fn select(
             }
         })
         .collect();
-    Ok(Selection {
+    let selection = Selection {
         finalists: out,
-        report,
         explanation: found.explanation,
-    })
+    };
+    Ok((selection, algebra))
+}
+
+/// Variants of the algebra whose plans are searched.
+const MAX_VARIANTS: usize = 2;
+
+/// Operators with plans that are searched in variants of the algebra, all variants together: a bound
+/// on the time of large models.
+const MAX_VARIANT_STEPS: usize = 160;
+
+/// Searches the variants of a graph in the order of their lower bounds, until none of the others can
+/// be among the finalists or a bound is met.
+fn best_variants(
+    model: &Graph,
+    normal: Graph,
+    machine: &Machine<'_>,
+    algebra: &Algebra,
+    wanted: &Wanted<'_>,
+) -> Result<search::Found, SelectError> {
+    let cost = |kind: &OpKind, operands: &[Operand], result: &TensorType| {
+        operator_cost(machine, kind, operands, result)
+    };
+    let mut variants = algebra.variants(&cost);
+    let mut all: Option<search::Found> = None;
+    let mut refused = None;
+    let (mut steps, mut tried) = (0, 0);
+    let mut met = BTreeSet::new();
+    loop {
+        let Some(variant) = variants.next() else {
+            met.extend(variants.limit_hit());
+            break;
+        };
+        if let Some(found) = &all
+            && found.finalists.len() >= wanted.finalists.max(1)
+            && found
+                .finalists
+                .last()
+                .is_some_and(|f| f.cycles <= variant.lower_bound)
+        {
+            break;
+        }
+        let host = HostValues::of(&variant.graph);
+        let planned = |op: &&Op| !host.contains(op.result) && !views::is_view(&op.kind);
+        let more = variant.graph.ops.iter().filter(planned).count();
+        if tried == MAX_VARIANTS || (tried > 0 && steps + more > MAX_VARIANT_STEPS) {
+            met.insert("variants of the algebra");
+            break;
+        }
+        (steps, tried) = (steps + more, tried + 1);
+        let pins = pins(model, &variant.graph, wanted.hints)?;
+        match search::search(
+            &variant.graph,
+            machine,
+            wanted.finalists,
+            &pins,
+            wanted.explain,
+        ) {
+            Ok(found) => all = Some(better(all, found, wanted.finalists)),
+            // Another variant may have plans, or fit.
+            Err(error) => drop(refused.get_or_insert(error)),
+        }
+    }
+    let mut found = match (all, refused) {
+        (Some(found), _) => found,
+        (None, Some(error)) => return Err(error),
+        // A graph has itself as a variant: without one, the search says what is wrong with it.
+        (None, None) => {
+            let pins = pins(model, &normal, wanted.hints)?;
+            search::search(&normal, machine, wanted.finalists, &pins, wanted.explain)?
+        }
+    };
+    met.extend(found.met.iter().copied());
+    found.met = met.into_iter().collect();
+    Ok(found)
+}
+
+/// What two variants give together: the better finalists of both, and why the best is as it is.
+fn better(all: Option<search::Found>, more: search::Found, finalists: usize) -> search::Found {
+    let Some(mut all) = all else { return more };
+    let first = |f: &search::Found| f.finalists.first().map_or(u64::MAX, |s| s.cycles);
+    if first(&more) < first(&all) {
+        all.explanation = more.explanation;
+    }
+    all.finalists.extend(more.finalists);
+    // Of equals the variant with the lower bound stays first.
+    all.finalists.sort_by_key(|f| f.cycles);
+    all.finalists.truncate(finalists.max(1));
+    all.met.extend(more.met);
+    all
 }
 
 /// The demands on each operator of the selected algebra. An operator that was absorbed by another one

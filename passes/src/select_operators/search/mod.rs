@@ -15,7 +15,7 @@ mod problem;
 mod segments;
 mod space;
 
-pub use space::{linear, softmax_kernel};
+pub use space::{grid_linear, linear, softmax_kernel};
 
 use super::plans::{self, Machine};
 use super::{NoLowering, SelectError};
