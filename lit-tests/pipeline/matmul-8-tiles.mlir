@@ -74,15 +74,15 @@ func.func @main(%x: tensor<4x64xf16>) -> tensor<4x64xf16> {
 // LAYOUTS-NEXT: }
 // LAYOUTS-NEXT: tile.compute @fc.gemm
 
-// Schedules: a row of every tile. Each sends its 16 words once, in both directions, and listens to
-// the 3 others of its rows one after the other; in the end to nobody.
+// Schedules: a row of every tile. Each sends its 16 words to the 3 others of its rows, at once or
+// to one after the other, and listens to them one after the other; in the end to nobody.
 // PHASES: tile.exchange @move.arg0 {
 // PHASES: {{^ *}}]
 // PHASES-NEXT: } schedule horizon {{[0-9]+}} bound {{[0-9]+}} by tile {{[0-7]}} {
-// PHASES-NEXT: tile 0 until {{[0-9]+}} [{{.*}}send {{[0-9]+}} @arg0+0 x 16 direction 3{{.*}}]
-// PHASES-NEXT: tile 1 until {{[0-9]+}} [{{.*}}send {{[0-9]+}} @arg0+0 x 16 direction 3{{.*}}]
-// PHASES-NEXT: tile 2 until {{[0-9]+}} [{{.*}}send {{[0-9]+}} @arg0+0 x 16 direction 3{{.*}}]
-// PHASES-NEXT: tile 3 until {{[0-9]+}} [{{.*}}send {{[0-9]+}} @arg0+0 x 16 direction 3{{.*}}]
+// PHASES-NEXT: tile 0 until {{[0-9]+}} [{{.*}}send {{[0-9]+}} @arg0+0 x 16 direction {{[123]}}{{.*}}]
+// PHASES-NEXT: tile 1 until {{[0-9]+}} [{{.*}}send {{[0-9]+}} @arg0+0 x 16 direction {{[123]}}{{.*}}]
+// PHASES-NEXT: tile 2 until {{[0-9]+}} [{{.*}}send {{[0-9]+}} @arg0+0 x 16 direction {{[123]}}{{.*}}]
+// PHASES-NEXT: tile 3 until {{[0-9]+}} [{{.*}}send {{[0-9]+}} @arg0+0 x 16 direction {{[123]}}{{.*}}]
 // PHASES-NEXT: tile 4 until {{[0-9]+}} [
 // PHASES-SAME: from {{[567]}}
 // PHASES-SAME: from {{[567]}}
