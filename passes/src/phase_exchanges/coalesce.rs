@@ -245,7 +245,10 @@ mod tests {
     use pretty_assertions::assert_eq;
     use proptest::prelude::*;
 
-    fn copy(source: u32, destination: u32, list: &[(u32, u32, u32, &[(u32, u32)])]) -> Copy {
+    /// Source tile, byte, words, and destinations.
+    type Moved<'a> = (u32, u32, u32, &'a [(u32, u32)]);
+
+    fn copy(source: u32, destination: u32, list: &[Moved<'_>]) -> Copy {
         Copy {
             source: BufferId(source),
             destination: BufferId(destination),
@@ -302,11 +305,10 @@ mod tests {
     #[test]
     fn overlaps_are_cut_only_where_the_sender_binds() {
         // Tiles 1 and 2 take 8 words each, 4 of them the same: 16 are sent, 8 received.
-        let overlap: [(u32, u32, u32, &[(u32, u32)]); 2] =
-            [(0, 0, 8, &[(1, 0)]), (0, 16, 8, &[(2, 0)])];
+        let overlap: [Moved<'_>; 2] = [(0, 0, 8, &[(1, 0)]), (0, 16, 8, &[(2, 0)])];
         let mut copies = vec![copy(0, 1, &overlap)];
         assert_eq!(coalesce(&mut copies).saved_words, 4);
-        let cut: [(u32, u32, u32, &[(u32, u32)]); 3] = [
+        let cut: [Moved<'_>; 3] = [
             (0, 0, 4, &[(1, 0)]),
             (0, 16, 4, &[(1, 16), (2, 0)]),
             (0, 32, 4, &[(2, 16)]),

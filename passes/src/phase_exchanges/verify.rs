@@ -105,7 +105,7 @@ pub fn verify(
         let encoder = RowEncoder::new().map_err(|e| error(e.to_string()))?;
         let mut rows = Vec::new();
         for row in &schedule.rows {
-            let row = addressed(row, &address).map_err(error)?;
+            let row = addressed(row, address).map_err(error)?;
             let words = encoder.encode(target, &row, name).map_err(|e| {
                 // It names the step itself.
                 VerifyError {
