@@ -1,5 +1,6 @@
 //! Plans in which several tiles share a contraction, whether selection would choose them or not:
 //! the operator in f32, its tile program and the simulator.
+#![allow(clippy::unwrap_used)] // of a helper
 
 use crate::generate::{Model, Random, array};
 use crate::levels::{interpret, relative_l2, same, simulate};
