@@ -1,5 +1,7 @@
 //! What the schedules of the examples say of exchange cycles is what the simulator takes.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of a test
+
 use ipu_image::package::Package;
 use ipu_passes::registry::{Options, stages};
 use ipu_passes::session::{Candidate, Session};

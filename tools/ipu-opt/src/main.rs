@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         ipu_passes::dump_egraphs(folder);
         arguments.retain(|a| dump_folder(a).is_none());
     }
-    match ipu_dialects::driver::opt_main(arguments.into_iter()) {
+    match ipu_dialects::driver::opt_main(arguments) {
         0 => ExitCode::SUCCESS,
         status => ExitCode::from(u8::try_from(status).unwrap_or(1)),
     }

@@ -215,11 +215,11 @@ impl<'p> Frontier<'p> {
     pub fn prepare(&mut self) -> Result<(), usize> {
         let n = self.problem.steps.len();
         let mut least = vec![0; n];
-        for s in 0..n {
+        for (s, least) in least.iter_mut().enumerate() {
             let options = self.options(s);
             let choices = options.iter().map(|&c| &self.choices[c as usize]);
             let cycles = choices.clone().map(|c| c.plan.compute_cycles).min();
-            least[s] = cycles.ok_or(s)?;
+            *least = cycles.ok_or(s)?;
             self.rest[s] = choices.map(|c| c.persistent).min().unwrap_or(0);
         }
         for s in (0..n).rev() {
@@ -243,7 +243,7 @@ impl<'p> Frontier<'p> {
         self.counts.insert(step.signature, list.len() as u32);
         let target = self.machine.target;
         let memory = u64::from(target.memory_end - target.memory_base);
-        let pin = self.pins[s].clone();
+        let pin = self.pins[s];
         let mut found: Vec<Choice> = list
             .into_iter()
             .filter(|c| c.bytes <= memory)

@@ -49,8 +49,8 @@ pub fn segments(problem: &Problem<'_>) -> Vec<Segment> {
             changes[problem.last(v).max(s).min(n)] -= 1;
         }
         let mut live = 0;
-        for s in 0..n.saturating_sub(1) {
-            live += changes[s];
+        for (s, change) in changes.iter().enumerate().take(n.saturating_sub(1)) {
+            live += change;
             let since = s + 1 - cuts.last().copied().unwrap_or(0);
             if live == 1 || (since >= LONG && live <= MOST_LIVE as i64) {
                 cuts.push(s + 1);
