@@ -1,5 +1,5 @@
 # Everything a newcomer needs. Cargo alone works too once `make setup` has run.
-.PHONY: setup demo test docs clean
+.PHONY: setup demo test docs bench-attention clean
 
 # Installs what is missing: MLIR 22 and a C++ compiler, from Debian's own packages.
 setup:
@@ -18,6 +18,14 @@ docs: setup
 	@cargo build --locked --quiet --workspace --bins
 	@tools/docs.py reference --write
 	@tools/docs.py run --write
+
+# Compiles the attention block of SigLIP for the whole chip, runs it on the simulated chip and checks
+# all results. DATA=DIR takes other data of the same names than those that examples/data.py writes.
+DATA = out/siglip-attention
+bench-attention: setup
+	@test -e $(DATA)/expected.npy || python3 examples/data.py siglip-attention $(DATA)
+	@cargo run --locked --quiet --release -p ipu-bench -- workloads --workload=siglip-attention \
+	  --tiles=1472 --partials=f16 --data=$(DATA)
 
 clean:
 	cargo clean
