@@ -14,7 +14,7 @@ use super::error::value;
 use super::{Binding, HostCall, HostFunction, Metadata, Package, PackageError, Source};
 use ipu_program::graph::OpKind;
 use ipu_program::infer;
-use ipu_program::layout::{ElementOrder, Layout, PANEL};
+use ipu_program::layout::{ElementOrder, Layout, PANEL, Split};
 use ipu_program::types::TensorType;
 use ipu_target::Target;
 use std::collections::BTreeSet;
@@ -416,10 +416,11 @@ fn layout(
             format!("at most {memory}"),
         ));
     }
+    let copies = u64::from(l.copies - 1) * u64::from(l.copy_stride);
     let end = u64::from(l.first_tile)
-        + u64::from(l.copies - 1) * u64::from(l.copy_stride)
-        + u64::from(l.rows.parts - 1) * u64::from(l.rows.stride)
-        + u64::from(l.columns.parts - 1) * u64::from(l.columns.stride);
+        .saturating_add(copies)
+        .saturating_add(reach(&l.rows))
+        .saturating_add(reach(&l.columns));
     if end >= tiles {
         return Err(value(
             METADATA,
@@ -472,4 +473,42 @@ fn symbols(package: &Package, target: &Target) -> Result {
         }
     }
     Ok(())
+}
+
+/// Tiles from the first part of an axis to the farthest, whatever the fields hold.
+fn reach(split: &Split) -> u64 {
+    let [last, stride] = [split.parts.saturating_sub(1), split.stride].map(u64::from);
+    let [group, group_stride] = [split.group, split.group_stride].map(u64::from);
+    if group == 0 {
+        return last * stride;
+    }
+    let whole = match (last / group).checked_sub(1) {
+        // The last group may be shorter than the others.
+        Some(before) => (before * group_stride).saturating_add((group - 1) * stride),
+        None => 0,
+    };
+    whole.max((last / group * group_stride).saturating_add(last % group * stride))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reach_is_the_farthest_part() {
+        for parts in 1..16 {
+            for (stride, group, group_stride) in
+                (0..4).flat_map(|s| (0..6).flat_map(move |g| (0..9).map(move |t| (s, g, t))))
+            {
+                let split = Split {
+                    parts,
+                    stride,
+                    ..Split::whole(64)
+                }
+                .grouped(group, group_stride);
+                let farthest = (0..parts).map(|p| split.tile(p)).max();
+                assert_eq!(Some(reach(&split)), farthest.map(u64::from), "{split:?}");
+            }
+        }
+    }
 }
