@@ -80,7 +80,8 @@ impl Strided {
 
     /// The axes of each axis of `shape`, `None` where they do not divide each other.
     fn grouped(&self, shape: &[u32]) -> Option<Vec<Vec<Axis>>> {
-        let mut axes = self.axes.iter().rev().copied().filter(|a| a.extent != 1);
+        // Joined axes can be cut where single ones cannot: 3 x 16 as 2 x 24.
+        let mut axes = self.merged().into_iter().rev();
         let mut rest: Option<Axis> = None;
         let mut groups = Vec::with_capacity(shape.len());
         for &extent in shape.iter().rev() {
@@ -109,6 +110,11 @@ impl Strided {
         }
         groups.reverse();
         Some(groups)
+    }
+
+    /// Whether each axis of this tensor of `shape` has strides of its own.
+    pub fn divides(&self, shape: &[u32]) -> bool {
+        self.grouped(shape).is_some()
     }
 
     fn of(offset: u64, groups: impl IntoIterator<Item = Vec<Axis>>) -> Self {
@@ -313,6 +319,15 @@ mod tests {
             let shifted: Vec<_> = expected.into_iter().map(|(i, e)| (i + 3, e)).collect();
             prop_assert_eq!(pairs(&part), shifted);
         }
+    }
+
+    #[test]
+    fn a_whole_tensor_divides_into_every_shape() {
+        let whole = Strided::whole(&[3, 16]);
+        assert!(whole.divides(&[2, 24]) && whole.divides(&[2, 3, 8, 1]));
+        // Of every second row of a tensor the rows do not join.
+        let rows = whole.slice(&[3, 16], &[0, 0], &[2, 1], &[2, 16]).unwrap();
+        assert!(rows.divides(&[2, 4, 4]) && rows.divides(&[32]) && !rows.divides(&[3, 11]));
     }
 
     #[test]
