@@ -3,7 +3,8 @@
 //! An alternative is judged by the whole segment: the operator is pinned to it and its segment is
 //! searched again from the state in which the chosen program enters it.
 
-use super::frontier::{Front, Frontier, Label, START, State};
+use super::front::{Front, Label, State};
+use super::frontier::{Frontier, START};
 use super::segments::{Segment, segments};
 use serde::Serialize;
 use std::fmt;

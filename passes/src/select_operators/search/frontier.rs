@@ -6,6 +6,8 @@
 //! remain that no other beats in all of cycles, persistent bytes and peak, and some that differ in the
 //! plan of a heavy operator, so that the end has alternatives to offer.
 
+use super::choice::{Choice, retain};
+use super::front::{Front, Label, State, reduce};
 use super::price::{LayoutId, Prices};
 use super::problem::{Operand, Origin, Problem, Step};
 use super::{Limits, space};
@@ -13,93 +15,9 @@ use crate::select_operators::plans::gemm::Reduction;
 use crate::select_operators::plans::moves::{self, Move};
 use crate::select_operators::plans::{Candidate, Machine, spread};
 use ipu_program::layout::{ElementOrder, Layout, Split};
-use ipu_program::plan::{Family, Plan};
+use ipu_program::plan::Family;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-
-/// A plan of an operator with its layouts by number.
-#[derive(Clone, Debug)]
-pub struct Choice {
-    /// The plan, without moves of operands.
-    pub plan: Plan,
-    /// The layout of the result.
-    pub result: Layout,
-    /// Its number.
-    pub result_id: LayoutId,
-    /// Numbers of the layouts of the operands.
-    pub operands: Vec<LayoutId>,
-    /// Bytes on a tile of what the host writes for it.
-    pub persistent: u64,
-    /// Bytes on a tile that it needs besides its operands and its result.
-    pub temporary: u64,
-    /// Bytes of the result on a tile.
-    pub result_bytes: u64,
-    /// Bytes of each operand on a tile.
-    pub operand_bytes: Vec<u64>,
-}
-
-impl Choice {
-    /// What tells plans apart that a person would call different.
-    pub fn form(&self) -> impl Hash + Ord + Copy + use<> {
-        let p = &self.plan;
-        let grid = [p.grid_rows, p.grid_columns, p.grid_k];
-        (p.family, grid, p.partials)
-    }
-}
-
-/// What the operators to come can see.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct State {
-    /// Stored values that are still read, with their layouts and ages.
-    pub stored: Vec<(u32, LayoutId, Age)>,
-    /// Layouts to which values have been brought that are still read.
-    pub copies: Vec<(u32, LayoutId, Age)>,
-    /// Bytes of both on a tile.
-    pub bytes: u64,
-    /// Phases so far, up to [`OLD`].
-    pub phases: Age,
-}
-
-/// How many phases have been opened since a value was there. What is older than 0 can cross in the
-/// last phase, for `ipu-phase-exchanges` merges exchanges that do not depend on each other.
-pub type Age = u8;
-
-/// Ages from which on values are not told apart.
-pub const OLD: Age = 3;
-
-/// What it took to come to a state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Label {
-    /// Estimated cycles.
-    pub cycles: u64,
-    /// Bytes on a tile of what the host writes.
-    pub persistent: u64,
-    /// Most bytes on a tile of everything else that lives at one time.
-    pub peak: u64,
-    /// Of the plans of heavy operators.
-    pub form: u64,
-    /// Its last step in [`Frontier::nodes`].
-    pub node: u32,
-}
-
-/// A state with its labels.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Front {
-    /// The state.
-    pub state: State,
-    /// Its labels, fewest cycles first.
-    pub labels: Vec<Label>,
-}
-
-impl State {
-    /// Opens a phase: everything is older by one.
-    fn open(&mut self) {
-        let older = |age: &mut Age| *age = OLD.min(*age + 1);
-        self.stored.iter_mut().for_each(|v| older(&mut v.2));
-        self.copies.iter_mut().for_each(|v| older(&mut v.2));
-        older(&mut self.phases);
-    }
-}
 
 /// The start of every trace.
 pub const START: u32 = u32::MAX;
@@ -873,83 +791,4 @@ pub struct Followed {
     pub around: u64,
     /// Most bytes that lived.
     pub most: u64,
-}
-
-/// The plans to keep of many: the fastest, the fastest with their first operand moved, the fastest of
-/// every division of the result, and the fastest in every class of memory.
-fn retain(list: Vec<Choice>, most: usize) -> Vec<Choice> {
-    let arrives = |c: &Choice| {
-        let first = c.operand_bytes.first().copied().unwrap_or(0);
-        c.plan.compute_cycles + c.plan.exchange_cycles + first / 4
-    };
-    let leaves = |c: &Choice| arrives(c) + c.result_bytes / 4;
-    let size = |c: &Choice| (c.persistent.max(1).ilog2(), c.temporary.max(1).ilog2());
-    let mut keep: BTreeSet<usize> = BTreeSet::new();
-    let order = |key: &dyn Fn(&Choice) -> u64| {
-        let mut order: Vec<usize> = (0..list.len()).collect();
-        order.sort_by_key(|&i| (key(&list[i]), i));
-        order
-    };
-    let orders = [
-        order(&|c| c.plan.compute_cycles + c.plan.exchange_cycles),
-        order(&arrives),
-        order(&leaves),
-        order(&|c| c.persistent + c.temporary + c.result_bytes),
-    ];
-    // The fastest of every division of rows and of columns, and of every class of memory.
-    let (mut columns, mut rows, mut sizes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    for &i in &orders[1] {
-        let c = &list[i];
-        let p = &c.plan;
-        let new = columns.insert((p.grid_columns, p.partials))
-            | rows.insert((p.grid_rows.ilog2(), p.partials))
-            | sizes.insert(size(c));
-        if new && keep.len() < most / 2 {
-            keep.insert(i);
-        }
-    }
-    let mut at = 0;
-    while keep.len() < most && at < list.len() {
-        for order in &orders {
-            if keep.len() < most {
-                keep.insert(order[at]);
-            }
-        }
-        at += 1;
-    }
-    let mut i = 0;
-    let mut list = list;
-    list.retain(|_| {
-        i += 1;
-        keep.contains(&(i - 1))
-    });
-    list
-}
-
-/// Leaves the labels of a state that can be of use: one goes when another of the same form beats it
-/// in everything, or as many of different forms as there shall be finalists. Says whether a bound
-/// cut any.
-fn reduce(labels: &mut Vec<Label>, limits: &Limits) -> bool {
-    labels.sort_unstable();
-    let mut kept: Vec<Label> = Vec::new();
-    for &label in labels.iter() {
-        let better = kept
-            .iter()
-            .filter(|k| k.persistent <= label.persistent && k.peak <= label.peak);
-        let forms: BTreeSet<u64> = better.map(|k| k.form).collect();
-        if !forms.contains(&label.form) && forms.len() < limits.finalists {
-            kept.push(label);
-        }
-    }
-    let cut = kept.len() > limits.labels;
-    if cut {
-        // The fastest half, and of the rest those that need the least memory.
-        let mut rest = kept.split_off(limits.labels / 2);
-        rest.sort_by_key(|l| (l.persistent + l.peak, *l));
-        rest.truncate(limits.labels - limits.labels / 2);
-        kept.extend(rest);
-        kept.sort_unstable();
-    }
-    *labels = kept;
-    cut
 }

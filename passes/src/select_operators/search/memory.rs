@@ -1,6 +1,7 @@
 //! What a complete choice needs on each tile, where the search only counts the largest shards.
 
-use super::frontier::{Frontier, State};
+use super::front::State;
+use super::frontier::Frontier;
 use ipu_program::layout::Layout;
 use std::collections::BTreeMap;
 

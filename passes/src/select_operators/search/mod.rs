@@ -6,7 +6,9 @@
 //! bounds are counts, so that the same graph has the same result on every machine; a result says
 //! whether a bound was met, and is optimal over the enumerated plans where none was.
 
+mod choice;
 pub mod explain;
+mod front;
 mod frontier;
 mod memory;
 pub mod pin;
@@ -19,7 +21,8 @@ pub use space::{grid_linear, linear, softmax_kernel};
 
 use super::plans::{self, Machine};
 use super::{NoLowering, SelectError};
-use frontier::{Front, Frontier, Label, START, State};
+use front::{Front, Label, State};
+use frontier::{Frontier, START};
 use ipu_program::graph::Graph;
 use ipu_program::layout::ElementOrder;
 use pin::Pin;

@@ -1,7 +1,8 @@
 //! Segments: parts of the steps between places where few values are live. Equal segments of a large
 //! graph, such as the layers of an encoder, are solved once for each state in which they are entered.
 
-use super::frontier::{Front, Frontier, Label, START, State};
+use super::front::{Front, Label, State};
+use super::frontier::{Frontier, START};
 use super::problem::Problem;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
