@@ -56,8 +56,6 @@ pub struct Options {
     pub max_variants: usize,
     /// Most combinations of components that are looked at, those of equal signature too.
     pub max_sums: usize,
-    /// Whether the program may have operators of host values, computed at initialize.
-    pub recipes: bool,
     /// Whether linear operators of one operand are merged.
     pub groups: bool,
 }
@@ -73,7 +71,6 @@ impl Default for Options {
             max_pops: 100_000,
             max_variants: 64,
             max_sums: 4_096,
-            recipes: true,
             groups: true,
         }
     }

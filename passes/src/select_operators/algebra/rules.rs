@@ -77,8 +77,6 @@ struct Row {
     phase: Phase,
     numerics: Class,
     #[serde(default)]
-    recipes: bool,
-    #[serde(default)]
     commute: bool,
     #[serde(default)]
     each: Vec<String>,
@@ -153,8 +151,6 @@ pub struct Rule {
     pub phase: Phase,
     /// What it does to floating point.
     pub numerics: Class,
-    /// Whether the right side has operators of host values.
-    pub recipes: bool,
     /// Left sides, each with its right side.
     pub sides: Vec<(Pattern<Term>, Expr)>,
     /// All must hold.
@@ -297,7 +293,6 @@ fn rule(row: &Row) -> Result<Rule, String> {
         table: row.table.clone(),
         phase: row.phase,
         numerics: row.numerics,
-        recipes: row.recipes,
         sides: sides
             .into_iter()
             .map(|(from, to)| (pattern(&from), to))

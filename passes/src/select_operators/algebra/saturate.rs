@@ -37,11 +37,10 @@ pub fn saturate(
     options: &Options,
     rules: &Rules,
 ) -> Result<Saturated, AlgebraError> {
-    let mut s = import(graph, options)?;
+    let mut s = import(graph)?;
     s.names = rules.rules.iter().map(|r| Arc::clone(&r.name)).collect();
     s.names.push(rules.group.name.as_str().into());
-    let allowed =
-        |r: &&Rule| options.numerics >= r.numerics.needs() && (options.recipes || !r.recipes);
+    let allowed = |r: &&Rule| options.numerics >= r.numerics.needs();
     let phase = |p: Phase| -> Vec<(u32, &Rule)> {
         (0u32..)
             .zip(&rules.rules)
@@ -58,11 +57,7 @@ pub fn saturate(
     };
     scheduler.run("A", &a, options.iterations_a, &mut s)?;
     let group = &rules.group;
-    if scheduler.stop.is_none()
-        && options.recipes
-        && options.numerics >= group.numerics.needs()
-        && options.groups
-    {
+    if scheduler.stop.is_none() && options.numerics >= group.numerics.needs() && options.groups {
         let index = rules.rules.len() as u32;
         s.egraph.analysis.rule = group.name.as_str().into();
         let merged = merge::groups(&mut s.egraph);
@@ -104,11 +99,10 @@ pub fn saturate(
 ///
 /// # Errors
 /// The graph is not one that inference accepts.
-pub fn import(graph: &Graph, options: &Options) -> Result<Saturated, AlgebraError> {
+pub fn import(graph: &Graph) -> Result<Saturated, AlgebraError> {
     let mut egraph = Graphs::new(Facts {
         graph: Arc::new(graph.clone()),
         sources: Vec::new(),
-        recipes: options.recipes,
         rule: "import".into(),
         conflict: None,
     });

@@ -370,8 +370,6 @@ pub struct Facts {
     pub graph: Arc<Graph>,
     /// What terms of [`Sym::Source`] are.
     pub sources: Vec<Source>,
-    /// Whether operators of host values are host values themselves, computed at initialize.
-    pub recipes: bool,
     /// The rule that is applied at the moment.
     pub rule: Arc<str>,
     /// The first contradiction.
@@ -455,7 +453,7 @@ impl Facts {
             Some(Source::Zeros(ty)) => (Kind::Tensor(ty.clone()), true, false),
             None => (Kind::Broken, false, false),
         };
-        let host = leaf || (host && !operands.is_empty() && self.recipes && !repeat);
+        let host = leaf || (host && !operands.is_empty() && !repeat);
         Data {
             kind,
             host,
@@ -711,7 +709,7 @@ impl Analysis<Term> for Facts {
         let operand = term.operands().first().map(|&c| &egraph[c].data);
         Data {
             kind: Kind::Tensor(ty),
-            host: host && (egraph.analysis.recipes || term.sym == Sym::Reshape),
+            host,
             uniform: operand.filter(|_| moves).and_then(|d| d.uniform),
         }
     }

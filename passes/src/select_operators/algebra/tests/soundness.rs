@@ -217,7 +217,7 @@ fn whole_graphs_agree() {
 #[test]
 fn a_wrong_rule_is_caught() {
     // The bias is not scaled.
-    let text = r#"(rules: [(name: "wrong", table: [6], phase: A, numerics: X, recipes: true,
+    let text = r#"(rules: [(name: "wrong", table: [6], phase: A, numerics: X,
         from: "(mul (linear none ?e ?x ?w ?b) ?s)",
         to: "(linear none ?e ?x (mul ?w (reshape (vector ?s) ?s)) ?b)")],
         group: (name: "merge", table: [21], phase: G, numerics: X), disabled: [])"#;
