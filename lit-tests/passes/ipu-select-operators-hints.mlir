@@ -5,6 +5,7 @@
 // RUN: not ipu-opt %t/illegal.mlir --ipu-select-operators=tiles=8 2>&1 | FileCheck %s --check-prefix=ILLEGAL
 // RUN: not ipu-opt %t/conflict.mlir --ipu-select-operators=tiles=8 2>&1 | FileCheck %s --check-prefix=CONFLICT
 // RUN: not ipu-opt %t/syntax.mlir --ipu-select-operators=tiles=8 2>&1 | FileCheck %s --check-prefix=SYNTAX
+// RUN: ipu-opt %t/siblings.mlir --ipu-select-operators="tiles=8 finalists=1" | FileCheck %s --check-prefix=SIBLINGS
 // RUN: not ipu-opt %t/plain.mlir --ipu-select-operators="tiles=8 hints=30:grid=1x1" 2>&1 | FileCheck %s --check-prefix=NOLINE
 
 // All candidates have it, and the product hands it on to the operator that absorbs it.
@@ -16,6 +17,19 @@
 // SYNTAX: syntax.mlir:3:{{[0-9]+}}: error: {{.*}}attribute ipu.plan_hint: 'tiles=3' is no demand on a plan
 // NOLINE: error: {{.*}}option hints: '30:grid=1x1' names line 30, where no operator is
 
+// Two products of one operand may become one. Contradicting demands on them are met by the form in
+// which they are two.
+// SIBLINGS: nn.linear {{.*}} {plan = #ipu.plan<gemm grid 2 x 2,
+// SIBLINGS: nn.linear {{.*}} {plan = #ipu.plan<gemm grid 4 x 1,
+
+//--- siblings.mlir
+func.func @main(%x: tensor<8x32xf16>) -> (tensor<8x32xf16>, tensor<8x32xf16>) {
+  %w = nn.parameter "w" : tensor<32x32xf16>
+  %v = nn.parameter "v" : tensor<32x32xf16>
+  %0 = nn.matmul %x, %w {ipu.plan_hint = "grid=2x2"} : (tensor<8x32xf16>, tensor<32x32xf16>) -> tensor<8x32xf16>
+  %1 = nn.matmul %x, %v {ipu.plan_hint = "grid=4x1"} : (tensor<8x32xf16>, tensor<32x32xf16>) -> tensor<8x32xf16>
+  return %0, %1 : tensor<8x32xf16>, tensor<8x32xf16>
+}
 //--- grid.mlir
 func.func @main(%x: tensor<8x32xf16>) -> tensor<8x32xf16> {
   %w = nn.parameter "w" : tensor<32x32xf16>

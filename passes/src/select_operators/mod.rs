@@ -271,16 +271,13 @@ fn best_variants(
             break;
         }
         (work, tried) = (work + more, tried + 1);
-        let pins = pins(model, &variant.graph, wanted.hints)?;
-        match search::search(
-            &variant.graph,
-            machine,
-            wanted.finalists,
-            &pins,
-            wanted.explain,
-        ) {
+        // Another variant may keep the operators that demands name, have plans, or fit.
+        let found = pins(model, &variant.graph, wanted.hints).and_then(|pins| {
+            let (finalists, explain) = (wanted.finalists, wanted.explain);
+            search::search(&variant.graph, machine, finalists, &pins, explain)
+        });
+        match found {
             Ok(found) => all = Some(better(all, found, wanted.finalists)),
-            // Another variant may have plans, or fit.
             Err(error) => drop(refused.get_or_insert(error)),
         }
     }
