@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 /// Events that a message takes of its sender and receiver besides its words: its controls and the
 /// gaps that they force on its neighbours.
-const MESSAGE: u64 = 3;
+pub(super) const MESSAGE: u64 = 3;
 
 /// What a move costs, in the parts that moves of one operator share or do not share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -16,12 +16,6 @@ use ipu_program::types::{ElementType, TensorType};
 /// more parts cost little, since those are added in f32.
 pub const MOST_F16_BLOCKS: u32 = 6;
 
-/// What a message of a scatter costs besides its words, in cycles. Each of some tiles has one for each
-/// panel and each of the others; the shorter they are, the less of the time senders and receivers
-/// find together. A scatter of 40 words a message among 18 tiles took 65,000 cycles more than the
-/// 17,400 of its 432 messages' words.
-const MESSAGE_CYCLES: u64 = 24;
-
 /// Whether sums of an element type may be `k` deep in one part.
 pub(super) fn accurate(element: ElementType, k: u32) -> bool {
     element != ElementType::F16 || k.div_ceil(PANEL) <= MOST_F16_BLOCKS
@@ -116,7 +110,7 @@ impl Parts {
         let wide = self.width * self.ty.element.bytes() / ElementType::F16.bytes();
         let own = moves::local_copy(machine, self.staging.rows.block, wide);
         let messages = (self.parts - 1) * (self.width / PANEL);
-        own + machine.phase(others / 4 + u64::from(messages) * MESSAGE_CYCLES)
+        own + machine.phase(others / 4 + u64::from(messages) * moves::MESSAGE)
     }
 
     /// Bytes of both forms on a tile.
