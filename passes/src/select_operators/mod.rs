@@ -17,9 +17,8 @@ pub mod views;
 use algebra::{Algebra, AlgebraError, Operand};
 use ipu_program::graph::{Graph, Op, OpKind};
 use ipu_program::host::HostValues;
-use ipu_program::layout::{ElementOrder, PANEL};
-use ipu_program::types::{ElementType, TensorType};
-use plans::{Machine, attention, batched, local};
+use ipu_program::types::TensorType;
+use plans::Machine;
 use search::pin::Pin;
 pub use search::softmax_kernel;
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,77 +97,13 @@ pub fn operator_cost(
     operands: &[Operand],
     result: &TensorType,
 ) -> Option<u64> {
-    let types: Vec<TensorType> = operands.iter().map(|o| o.ty.clone()).collect();
-    let least = |plans: Vec<plans::Candidate>| plans.iter().map(|c| c.plan.compute_cycles).min();
-    match (kind, types.as_slice()) {
-        (OpKind::Linear { activation }, types) => {
-            let mut list = search::linear(machine, types, result.element, *activation);
-            if result.element == ElementType::F16 {
-                list.extend(search::grid_linear(machine, types, &[PANEL], *activation));
-            }
-            least(list)
-        }
-        // A product with weights is a linear operator, nothing else.
-        (OpKind::Matmul { .. }, _) if operands.iter().any(|o| o.host) => None,
-        (OpKind::Matmul { transpose_b, .. }, [a, b]) => {
-            let (&[.., m, k], &[.., rows, columns]) = (a.shape.as_slice(), b.shape.as_slice())
-            else {
-                return None;
-            };
-            let n = if *transpose_b { rows } else { columns };
-            let matrices = a.matrix().rows / m;
-            let extents = [m, k, n];
-            least(batched::product(
-                machine,
-                a.element,
-                matrices,
-                extents,
-                *transpose_b,
-                1,
-            ))
-        }
-        (
-            OpKind::Attention {
-                heads: 1, causal, ..
-            },
-            [q, k, v],
-        ) => {
-            let (&[n, queries, depth], &[_, keys, _], &[_, _, width]) =
-                (q.shape.as_slice(), k.shape.as_slice(), v.shape.as_slice())
-            else {
-                return None;
-            };
-            let shape = batched::Attention {
-                queries,
-                keys,
-                depth,
-                width,
-            };
-            let kernel = search::softmax_kernel(*causal, q.element);
-            let mut list = batched::attention(machine, q.element, n, &shape, 1, kernel);
-            if !causal && q.element == ElementType::F16 {
-                list.extend(attention::plans(machine, n, &shape));
-            }
-            least(list)
-        }
-        (
-            OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. },
-            [x, vectors @ ..],
-        ) => {
-            let vectors = vectors.len();
-            let of = (x.element, x.matrix());
-            least(local::rowwise(machine, kind, of, vectors, &[1], None))
-        }
-        (OpKind::Binary(_) | OpKind::Unary(_), [x, ..]) => {
-            let matrix = result.matrix();
-            let layout = plans::spread(machine.tiles, matrix, ElementOrder::Panels);
-            let element = [x.element, result.element];
-            local::elementwise(machine, kind, element, types.len(), matrix.columns, &layout)
-                .map(|c| c.plan.compute_cycles)
-        }
-        // Views and the operators of which there is one form only.
-        _ => Some(0),
+    // A product with weights is a linear operator, nothing else.
+    if matches!(kind, OpKind::Matmul { .. }) && operands.iter().any(|o| o.host) {
+        return None;
     }
+    let types: Vec<TensorType> = operands.iter().map(|o| o.ty.clone()).collect();
+    let list = search::standing(machine, kind, &types, result, &search::Around::NOTHING);
+    list.iter().map(|c| c.plan.compute_cycles).min()
 }
 
 /// Chooses operators and plans; `finalists` different choices at most, the first by cycles.

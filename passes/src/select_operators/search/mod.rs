@@ -17,7 +17,7 @@ mod problem;
 mod segments;
 mod space;
 
-pub use space::{grid_linear, linear, softmax_kernel};
+pub use space::{Around, linear, softmax_kernel, standing};
 
 use super::plans::{self, Machine};
 use super::{NoLowering, SelectError};

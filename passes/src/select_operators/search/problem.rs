@@ -120,11 +120,11 @@ impl<'a> Problem<'a> {
                 .map(|o| (o.origin as u8, o.access, first(o.value)))
                 .collect();
             let key = format!(
-                "{:?} {:?} {:?} {} {:?} {}",
+                "{:?} {:?} {:?} {:?} {:?} {}",
                 op.kind,
                 graph.ty(op.result),
                 pattern,
-                space::together(graph, op, 0),
+                space::heads(graph, op),
                 space::column_units(graph, op.result),
                 pinned(i)
             );

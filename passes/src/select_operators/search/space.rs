@@ -96,16 +96,52 @@ fn operand_types(graph: &Graph, op: &Op) -> Vec<TensorType> {
     op.operands.iter().map(|&v| graph.ty(v).clone()).collect()
 }
 
+/// What plans take from the operators around one.
+#[derive(Clone, Copy, Debug)]
+pub struct Around<'a> {
+    /// The heads that a batch of matrices came from, which stay together.
+    pub heads: Option<u32>,
+    /// Columns that may want to stay together, see [`column_units`].
+    pub columns: &'a [u32],
+}
+
+impl Around<'_> {
+    /// Nothing: no plan of the operator takes fewer compute cycles in other surroundings.
+    pub const NOTHING: Around<'static> = Around {
+        heads: None,
+        columns: &[PANEL],
+    };
+
+    /// How many of `matrices` of a batch came from one.
+    fn unit(&self, matrices: u32) -> u32 {
+        let whole = |h: &u32| matrices.is_multiple_of(*h);
+        self.heads.filter(whole).unwrap_or(1)
+    }
+}
+
 /// The plans that do not depend on where operands are.
 pub fn plans(graph: &Graph, machine: &Machine<'_>, op: &Op) -> Vec<Candidate> {
     let types = operand_types(graph, op);
-    let result = graph.ty(op.result);
-    match (&op.kind, types.as_slice()) {
+    let around = Around {
+        heads: heads(graph, op),
+        columns: &column_units(graph, op.result),
+    };
+    standing(machine, &op.kind, &types, graph.ty(op.result), &around)
+}
+
+/// The plans of an operator by its kind and types.
+pub fn standing(
+    machine: &Machine<'_>,
+    kind: &OpKind,
+    types: &[TensorType],
+    result: &TensorType,
+    around: &Around<'_>,
+) -> Vec<Candidate> {
+    match (kind, types) {
         (OpKind::Linear { activation }, types) => {
             let mut plans = linear(machine, types, result.element, *activation);
             if result.element == ElementType::F16 {
-                let units = column_units(graph, op.result);
-                plans.extend(grid_linear(machine, types, &units, *activation));
+                plans.extend(grid_linear(machine, types, around.columns, *activation));
             }
             plans
         }
@@ -115,7 +151,7 @@ pub fn plans(graph: &Graph, machine: &Machine<'_>, op: &Op) -> Vec<Candidate> {
             };
             let n = if *transpose_b { rows } else { columns };
             let matrices = a.matrix().rows / (*m).max(1);
-            let unit = together(graph, op, matrices);
+            let unit = around.unit(matrices);
             let extents = [*m, *k, *n];
             batched::product(machine, a.element, matrices, extents, *transpose_b, unit)
         }
@@ -131,7 +167,7 @@ pub fn plans(graph: &Graph, machine: &Machine<'_>, op: &Op) -> Vec<Candidate> {
                 depth,
                 width,
             };
-            let unit = together(graph, op, n);
+            let unit = around.unit(n);
             let softmax = softmax_kernel(*causal, q.element);
             let mut plans = batched::attention(machine, q.element, n, &shape, unit, softmax);
             if !causal && q.element == ElementType::F16 {
@@ -142,7 +178,7 @@ pub fn plans(graph: &Graph, machine: &Machine<'_>, op: &Op) -> Vec<Candidate> {
         (OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. }, [x, ..]) => {
             let vectors = types.len() - 1;
             let of = (x.element, x.matrix());
-            local::rowwise(machine, &op.kind, of, vectors, &units(x), None)
+            local::rowwise(machine, kind, of, vectors, &units(x), None)
         }
         (OpKind::Reduce { kind, .. }, [x]) => match *x.shape.as_slice() {
             [rows, n] => local::reduce_rows(machine, *kind, x.element, [rows, n], &[1]),
@@ -153,10 +189,8 @@ pub fn plans(graph: &Graph, machine: &Machine<'_>, op: &Op) -> Vec<Candidate> {
         },
         (OpKind::Binary(_) | OpKind::Unary(_) | OpKind::Cast, _) => {
             let layouts = local::spreads(machine, result.matrix(), &units(result));
-            layouts
-                .iter()
-                .filter_map(|l| elementwise(graph, machine, op, l))
-                .collect()
+            let at = |l: &Layout| elementwise(machine, kind, types, result, l);
+            layouts.iter().filter_map(at).collect()
         }
         (kind, _) if is_view(kind) || matches!(kind, OpKind::Concat { .. }) => {
             local::spreads(machine, result.matrix(), &[1])
@@ -199,7 +233,10 @@ pub fn following(
         ..at.clone()
     };
     match &op.kind {
-        OpKind::Binary(_) | OpKind::Unary(_) | OpKind::Cast => elementwise(graph, machine, op, &at),
+        OpKind::Binary(_) | OpKind::Unary(_) | OpKind::Cast => {
+            let types = operand_types(graph, op);
+            elementwise(machine, &op.kind, &types, graph.ty(op.result), &at)
+        }
         OpKind::Softmax { .. } | OpKind::LayerNorm { .. } | OpKind::RmsNorm { .. } => {
             if at.columns.parts != 1 {
                 return None;
@@ -213,31 +250,23 @@ pub fn following(
 }
 
 fn elementwise(
-    graph: &Graph,
     machine: &Machine<'_>,
-    op: &Op,
+    kind: &OpKind,
+    types: &[TensorType],
+    result: &TensorType,
     layout: &Layout,
 ) -> Option<Candidate> {
-    let result = graph.ty(op.result);
-    let read = graph.ty(*op.operands.first()?).element;
+    let element = [types.first()?.element, result.element];
     let columns = result.matrix().columns;
-    let element = [read, result.element];
-    local::elementwise(
-        machine,
-        &op.kind,
-        element,
-        op.operands.len(),
-        columns,
-        layout,
-    )
+    local::elementwise(machine, kind, element, types.len(), columns, layout)
 }
 
-/// How many matrices of a batch came from one: the heads of an image stay with it.
-pub fn together(graph: &Graph, op: &Op, matrices: u32) -> u32 {
+/// The heads of which the first operand is made: those of an image stay with it.
+pub fn heads(graph: &Graph, op: &Op) -> Option<u32> {
     let first = op.operands.first().and_then(|&v| graph.definition(v));
-    match first.map(|op| &op.kind) {
-        Some(OpKind::SplitHeads { heads }) if matrices.is_multiple_of(*heads) => *heads,
-        _ => 1,
+    match first?.kind {
+        OpKind::SplitHeads { heads } => Some(heads),
+        _ => None,
     }
 }
 
