@@ -117,19 +117,11 @@ impl Builder<'_> {
             .iter()
             .map(|&v| self.graph.ty(v).clone())
             .collect();
-        let shapes: Vec<&[u32]> = types.iter().map(|t| t.shape.as_slice()).collect();
-        let &[&[n, queries, depth], &[_, keys, _], &[_, _, width]] = shapes.as_slice() else {
-            return Err(error(op, "its operands do not have rank 3"));
-        };
+        let (n, a) = Attention::of(&types)
+            .ok_or_else(|| error(op, "its operands are no batches of matrices"))?;
         if lk.rows.parts != n * plan.grid_k || lv.rows != lk.rows {
             return Err(error(op, "the plan divides keys and values differently"));
         }
-        let a = Attention {
-            queries,
-            keys,
-            depth,
-            width,
-        };
         let s = Spread::new(n, &a, [lq, lk, &result], plan.partials);
         let q = self.operand(op, op.operands[0], lq, types[0].clone())?;
         let k = self.operand(op, op.operands[1], lk, types[1].clone())?;
@@ -157,7 +149,7 @@ impl Builder<'_> {
                 .collect()
         };
         let kernels = [
-            score_kernel(depth),
+            score_kernel(a.depth),
             kernel(ElementType::F16, plan.partials, lk.rows.block),
         ];
         let mut acc = None;
@@ -172,7 +164,7 @@ impl Builder<'_> {
             ("acc", acc),
             ("out", Some(scores)),
         ];
-        let tiles = calls(&|shape| s.score_words(shape, depth, lq, lk));
+        let tiles = calls(&|shape| s.score_words(shape, a.depth, lq, lk));
         self.compute(op, &format!("{name}.scores"), &score_kernel, &named, tiles)?;
         let named = [
             ("x", Some(scores)),
@@ -188,7 +180,7 @@ impl Builder<'_> {
             tiles,
         )?;
         let named = [("src", Some(v)), ("dst", Some(turned))];
-        let tiles = calls(&|[_, keys]| s.turn_words(keys, width, lv));
+        let tiles = calls(&|[_, keys]| s.turn_words(keys, a.width, lv));
         self.compute(
             op,
             &format!("{name}.transpose"),
@@ -202,14 +194,14 @@ impl Builder<'_> {
             ("acc", acc),
             ("out", Some(partial)),
         ];
-        let tiles = calls(&|shape| s.value_words(shape, width));
+        let tiles = calls(&|shape| s.value_words(shape, a.width));
         self.compute(op, &format!("{name}.values"), &value_kernel, &named, tiles)?;
         let staging = self.scatter(op, &name, &s.parts, partial);
         let weights = self.combine_scratch(op, &name, &s, &result);
         let out = self.result(op, &name, result.clone());
         let matrix = Matrix {
-            rows: n * queries,
-            columns: width,
+            rows: n * a.queries,
+            columns: a.width,
         };
         let tiles: Vec<_> = result
             .shards(matrix)

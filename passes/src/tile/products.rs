@@ -465,10 +465,14 @@ impl Builder<'_> {
             .iter()
             .map(|&v| self.graph.ty(v).clone())
             .collect();
-        let shapes: Vec<&[u32]> = types.iter().map(|t| t.shape.as_slice()).collect();
-        let &[&[n, queries, depth], &[_, keys, _], &[_, _, width]] = shapes.as_slice() else {
-            return Err(error(op, "its operands do not have rank 3"));
-        };
+        let (n, extents) = batched::Attention::of(&types)
+            .ok_or_else(|| error(op, "its operands are no batches of matrices"))?;
+        let batched::Attention {
+            queries,
+            keys,
+            depth,
+            width,
+        } = extents;
         let element = types[0].element;
         let single = element == ElementType::F32;
         let q = self.operand(op, op.operands[0], lq, types[0].clone())?;

@@ -4,7 +4,7 @@ use super::local::{clear_kernel, clear_words};
 use super::{Candidate, Machine, Words, blocks, bytes, copied, grid, partials};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
 use ipu_program::plan::Family;
-use ipu_program::types::ElementType;
+use ipu_program::types::{ElementType, TensorType};
 
 /// The kernel that transposes blocks within a tile.
 pub const TRANSPOSE_KERNEL: &str = "transpose_f16";
@@ -276,7 +276,7 @@ impl Spread {
     }
 }
 
-/// The buffers between the operands and the result of attention, with the extents of a matrix.
+/// The extents of a matrix of attention, and the buffers between its operands and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attention {
     /// Queries of a matrix.
@@ -290,6 +290,24 @@ pub struct Attention {
 }
 
 impl Attention {
+    /// The matrices of attention with one head a matrix, and the extents of each, from the types of
+    /// queries, keys and values; `None` where those are no three batches of matrices.
+    pub fn of(types: &[TensorType]) -> Option<(u32, Self)> {
+        let [q, k, v] = types else { return None };
+        let (&[n, queries, depth], &[_, keys, _], &[_, _, width]) =
+            (q.shape.as_slice(), k.shape.as_slice(), v.shape.as_slice())
+        else {
+            return None;
+        };
+        let extents = Attention {
+            queries,
+            keys,
+            depth,
+            width,
+        };
+        Some((n, extents))
+    }
+
     /// Rows of a transposed matrix of values.
     pub fn padded_width(&self) -> u32 {
         self.width.next_multiple_of(PANEL)

@@ -155,17 +155,9 @@ pub fn standing(
             let extents = [*m, *k, *n];
             batched::product(machine, a.element, matrices, extents, *transpose_b, unit)
         }
-        (OpKind::Attention { causal, .. }, [q, k, v]) => {
-            let (&[n, queries, depth], &[_, keys, _], &[_, _, width]) =
-                (q.shape.as_slice(), k.shape.as_slice(), v.shape.as_slice())
-            else {
+        (OpKind::Attention { causal, .. }, [q, ..]) => {
+            let Some((n, shape)) = batched::Attention::of(types) else {
                 return Vec::new();
-            };
-            let shape = batched::Attention {
-                queries,
-                keys,
-                depth,
-                width,
             };
             let unit = around.unit(n);
             let softmax = softmax_kernel(*causal, q.element);
@@ -282,18 +274,7 @@ pub fn parts(graph: &Graph, op: &Op, plan: &Plan, result: &Layout) -> Option<Par
             Some(linear_grid::parts(plan.partials, rows, x, w, result))
         }
         (OpKind::Attention { .. }, [q, k, _]) => {
-            let shape = |i: usize| graph.ty(op.operands[i]).shape.as_slice();
-            let (&[n, queries, depth], &[_, keys, _], &[_, _, width]) =
-                (shape(0), shape(1), shape(2))
-            else {
-                return None;
-            };
-            let a = batched::Attention {
-                queries,
-                keys,
-                depth,
-                width,
-            };
+            let (n, a) = batched::Attention::of(&operand_types(graph, op))?;
             Some(attention::Spread::new(n, &a, [q, k, result], plan.partials).parts)
         }
         _ => None,
