@@ -6,8 +6,9 @@ func.func @main(%x: tensor<2x4xf16>, %i: tensor<2xi32>, %p: tensor<1x5x5x4xf16>)
   %w = nn.parameter "w" : tensor<4x4xf16>
   %full = nn.parameter "full" : tensor<2x4xf16>
   %k = nn.parameter "k" : tensor<2x2x4x8xf16>
-  // expected-error@+1 {{'nn.gather' has no lowering to tiles: look rows up before the model runs}}
-  %0 = nn.gather %x, %i : (tensor<2x4xf16>, tensor<2xi32>) -> tensor<2x4xf16>
+  %y = nn.relu %x : tensor<2x4xf16>
+  // expected-error@+1 {{'nn.gather' on computed operands has no lowering to tiles: the host looks up what it has, arguments and parameters by indices of an argument}}
+  %0 = nn.gather %y, %i : (tensor<2x4xf16>, tensor<2xi32>) -> tensor<2x4xf16>
   // expected-error@+1 {{'nn.repeat' has no lowering to tiles: write its iterations out}}
   %1 = nn.repeat 3 (%a = %x) : tensor<2x4xf16> {
     %s = nn.relu %a : tensor<2x4xf16>
@@ -30,13 +31,14 @@ func.func @main(%x: tensor<2x4xf16>, %i: tensor<2xi32>, %p: tensor<1x5x5x4xf16>)
 
 // -----
 
-// Integers are for the host.
-func.func @main(%i: tensor<2x4xi32>) -> (tensor<2x4xf16>, tensor<8xi32>) {
-  // expected-error@+1 {{'nn.cast' on tensor<2x4xi32> has no lowering}}
-  %0 = nn.cast %i : (tensor<2x4xi32>) -> tensor<2x4xf16>
-  // expected-error@+1 {{'nn.reshape' on tensor<2x4xi32> has no lowering}}
-  %1 = nn.reshape %i : (tensor<2x4xi32>) -> tensor<8xi32>
-  return %0, %1 : tensor<2x4xf16>, tensor<8xi32>
+// Integers are for the host: a repeat that hands some on has the indices on tiles.
+func.func @main(%i: tensor<2xi32>, %x: tensor<2x4xf16>) -> (tensor<2x4xf16>, tensor<2xi32>) {
+  // expected-error@+1 {{'nn.repeat' on tensor<2xi32> has no lowering: tiles compute with f16 and f32}}
+  %0, %1 = nn.repeat 3 (%a = %x, %j = %i) : tensor<2x4xf16>, tensor<2xi32> {
+    %s = nn.relu %a : tensor<2x4xf16>
+    nn.yield %s, %j : tensor<2x4xf16>, tensor<2xi32>
+  }
+  return %0, %1 : tensor<2x4xf16>, tensor<2xi32>
 }
 
 // -----

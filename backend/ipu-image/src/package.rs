@@ -65,7 +65,7 @@ pub struct Metadata {
     /// What the host does at each external sync, from the start of the program. After the last
     /// the program waits for inputs again.
     pub calls: Vec<HostCall>,
-    /// What the host computes from parameters and constants.
+    /// What the host computes: from parameters and constants, and at each run from the inputs.
     pub host: Vec<HostFunction>,
     /// What the host writes and reads.
     pub bindings: Vec<Binding>,
@@ -115,13 +115,20 @@ pub enum Source {
         /// Number of the result.
         result: u32,
     },
+    /// A result of a host step: a host function that has the inputs of a run.
+    HostStep {
+        /// Number of the function in [`Metadata::host`].
+        function: u32,
+        /// Number of the result.
+        result: u32,
+    },
 }
 
 impl Source {
     /// The call at which the data moves.
     pub fn call(&self) -> HostCall {
         match self {
-            Source::Input(_) => HostCall::Inputs,
+            Source::Input(_) | Source::HostStep { .. } => HostCall::Inputs,
             Source::Output(_) => HostCall::Outputs,
             Source::Parameter(_) | Source::Constant(_) | Source::Host { .. } => {
                 HostCall::Initialize
@@ -163,16 +170,14 @@ impl Binding {
                     tile::Source::Output(i) => (Source::Output(*i), &buffer.ty),
                     tile::Source::Parameter { name, ty } => (Source::Parameter(name.clone()), ty),
                     tile::Source::Constant { ty, values } => (Source::Constant(values.clone()), ty),
-                    &tile::Source::Host { function, result } => {
-                        let ty = program.host_type(function, result).ok_or_else(|| {
-                            PackageError::HostResult {
-                                buffer: buffer.name.clone(),
-                                function,
-                                result,
-                            }
-                        })?;
-                        (Source::Host { function, result }, ty)
-                    }
+                    &tile::Source::Host { function, result } => (
+                        Source::Host { function, result },
+                        host_type(program, buffer, function, result)?,
+                    ),
+                    &tile::Source::HostStep { function, result } => (
+                        Source::HostStep { function, result },
+                        host_type(program, buffer, function, result)?,
+                    ),
                 };
                 Ok(Binding {
                     source,
@@ -187,6 +192,21 @@ impl Binding {
             })
             .collect()
     }
+}
+
+/// The type in the model of a result of a host function.
+fn host_type<'a>(
+    program: &'a TileProgram,
+    buffer: &tile::Buffer,
+    function: u32,
+    result: u32,
+) -> Result<&'a TensorType, PackageError> {
+    let ty = program.host_type(function, result);
+    ty.ok_or_else(|| PackageError::HostResult {
+        buffer: buffer.name.clone(),
+        function,
+        result,
+    })
 }
 
 /// Kind of a superstep.

@@ -5,21 +5,30 @@
 //! whose parameters have other names in every iteration. [`HostValues`] is the one definition of
 //! this: passes, refusals and the tile level ask it.
 //!
+//! Tiles compute with f16 and f32. What an operator looks up by indices, or computes of i32, is
+//! therefore a *host step* when the host has all its operands: arguments, host values and results
+//! of other host steps. The host computes those of a run before it writes the inputs of that run,
+//! and the program takes them like arguments.
+//!
 //! A host value that is not a parameter or constant itself has a *recipe*, a [`Graph`] of the
 //! operators that it takes. The host executes it once, as the model reference does, before the
 //! first run. Such a graph is a *host function*: no arguments, one or more results; equal functions
-//! of a program are one ([`intern`]).
+//! of a program are one ([`intern`]). The recipe of a host step ([`step_recipe`]) has the arguments
+//! of the model, all of them.
 
 use crate::graph::{Graph, Op, OpKind, ValueId};
+use crate::types::ElementType;
 
 /// Most elements of all tensors of a host function together: the host keeps them at the same time,
 /// 4 bytes each.
 pub const MAX_ELEMENTS: u64 = 1 << 31;
 
-/// Which values of a graph the host knows before the program runs.
+/// Which values of a graph the host knows before the program runs, and which it computes for each
+/// run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostValues {
     known: Vec<bool>,
+    steps: Vec<bool>,
 }
 
 impl HostValues {
@@ -30,7 +39,48 @@ impl HostValues {
         for op in &graph.ops {
             values.note(op);
         }
+        values.steps = vec![false; graph.values.len()];
+        for op in &graph.ops {
+            let mut all = op.operands.iter().chain([&op.result]);
+            let integers = all.any(|&v| graph.ty(v).element == ElementType::I32);
+            let of_host =
+                |v: &ValueId| values.contains(*v) || values.is_step(*v) || graph.inputs.contains(v);
+            let step = (integers || matches!(op.kind, OpKind::Gather { .. }))
+                && !matches!(op.kind, OpKind::Repeat { .. })
+                && !values.contains(op.result)
+                && op.operands.iter().all(of_host);
+            values.steps[op.result.0 as usize] = step;
+        }
         values
+    }
+
+    /// Whether the host computes a value for each run. Never of a graph whose operators were only
+    /// noted.
+    pub fn is_step(&self, v: ValueId) -> bool {
+        self.steps.get(v.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// Whether the program has nothing to do for a value: it is a host value or the result of a host
+    /// step.
+    pub fn is_done(&self, v: ValueId) -> bool {
+        self.contains(v) || self.is_step(v)
+    }
+
+    /// The results of host steps that something else than the host reads, ascending.
+    pub fn steps_read_by_program(&self, graph: &Graph) -> Vec<ValueId> {
+        self.read(graph, Self::is_step)
+    }
+
+    /// Whether only the host reads an argument: host steps do, and neither the program nor the
+    /// results.
+    pub fn is_argument_of_host(&self, graph: &Graph, input: ValueId) -> bool {
+        let mut users = graph.ops.iter().filter(|op| op.operands.contains(&input));
+        let mut used = false;
+        let host = users.all(|op| {
+            used = true;
+            self.is_step(op.result)
+        });
+        used && host && !graph.outputs.contains(&input)
     }
 
     /// Notes one more operator, whose operands were noted before it.
@@ -61,10 +111,14 @@ impl HostValues {
     /// The host values that something else than the host reads, ascending: operands of other
     /// operators, and results of the graph.
     pub fn read_by_program(&self, graph: &Graph) -> Vec<ValueId> {
-        let operators = graph.ops.iter().filter(|op| !self.contains(op.result));
+        self.read(graph, Self::contains)
+    }
+
+    fn read(&self, graph: &Graph, of: impl Fn(&Self, ValueId) -> bool) -> Vec<ValueId> {
+        let operators = graph.ops.iter().filter(|op| !self.is_done(op.result));
         let operands = operators.flat_map(|op| &op.operands);
         let read = operands.chain(&graph.outputs).copied();
-        let mut read: Vec<_> = read.filter(|&v| self.contains(v)).collect();
+        let mut read: Vec<_> = read.filter(|&v| of(self, v)).collect();
         read.sort_unstable();
         read.dedup();
         read
@@ -76,6 +130,21 @@ impl HostValues {
 pub fn recipe(graph: &Graph, v: ValueId) -> Option<Graph> {
     let mut out = Graph::default();
     let result = copy(graph, v, &mut out, &mut Vec::new())?;
+    out.outputs.push(result);
+    Some(out)
+}
+
+/// The host function of one result that computes the result of a host step. Its arguments are those
+/// of the graph, in their order. `None` for a value that is no such result.
+pub fn step_recipe(graph: &Graph, v: ValueId) -> Option<Graph> {
+    let mut out = Graph::default();
+    let mut known = vec![None; graph.values.len()];
+    for &input in &graph.inputs {
+        let copied = out.add_value(graph.ty(input).clone());
+        out.inputs.push(copied);
+        known[input.0 as usize] = Some(copied);
+    }
+    let result = copy(graph, v, &mut out, &mut known)?;
     out.outputs.push(result);
     Some(out)
 }
@@ -187,6 +256,63 @@ mod tests {
         OpKind::Transpose {
             permutation: vec![1, 0],
         }
+    }
+
+    #[test]
+    fn lookups_by_arguments_are_steps_of_the_host() {
+        let mut g = Graph::default();
+        let integers = TensorType::new([3], ElementType::I32);
+        let indices = g.add_value(integers.clone());
+        let x = g.add_value(ty(&[3, 4]));
+        let only = g.add_value(integers.clone());
+        g.inputs = vec![indices, x, only];
+        let w = parameter(&mut g, "w", &[9, 4]);
+        let gather = || OpKind::Gather { axis: 0 };
+        let found = add(&mut g, gather(), &[w, indices], &[3, 4]);
+        let of_argument = add(&mut g, gather(), &[x, indices], &[3, 4]);
+        let order = g.add_op(gather(), vec![only, indices], integers, String::new());
+        let cast = add(&mut g, OpKind::Cast, &[order], &[3]);
+        let sum = add(
+            &mut g,
+            OpKind::Binary(BinaryKind::Add),
+            &[found, x],
+            &[3, 4],
+        );
+        // Of what tiles computed there is nothing to look up.
+        let late = add(&mut g, gather(), &[sum, indices], &[3, 4]);
+        g.outputs = vec![late, of_argument, cast];
+        let host = HostValues::of(&g);
+        for (v, step) in [
+            (found, true),
+            (of_argument, true),
+            (order, true),
+            (cast, true),
+        ]
+        .into_iter()
+        .chain([(w, false), (sum, false), (late, false), (x, false)])
+        {
+            assert_eq!(host.is_step(v), step, "{v:?}");
+        }
+        assert_eq!(host.steps_read_by_program(&g), [found, of_argument, cast]);
+        let of_host = |v| host.is_argument_of_host(&g, v);
+        // `late` reads the indices on tiles, where nothing does.
+        assert_eq!([indices, x, only].map(of_host), [false, false, true]);
+        let recipe = step_recipe(&g, cast).unwrap();
+        let inputs: Vec<_> = recipe.inputs.iter().map(|&v| recipe.ty(v)).collect();
+        let expected: Vec<_> = g.inputs.iter().map(|&v| g.ty(v)).collect();
+        assert_eq!(inputs, expected);
+        assert_eq!(recipe.ops.len(), 2);
+        assert_eq!(
+            step_recipe(&g, sum).map(|r| r.ops.len()),
+            Some(3),
+            "any value of arguments"
+        );
+        assert_eq!(recipe_kinds(&recipe), ["gather", "cast"]);
+        assert!(super::recipe(&g, cast).is_none());
+    }
+
+    fn recipe_kinds(graph: &Graph) -> Vec<&'static str> {
+        graph.ops.iter().map(|op| op.kind.name()).collect()
     }
 
     #[test]

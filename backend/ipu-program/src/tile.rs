@@ -102,6 +102,14 @@ pub enum Source {
         /// Number of the result.
         result: u32,
     },
+    /// A result of a host function with arguments, those of the model: computed and written at each
+    /// run.
+    HostStep {
+        /// Number of the function in [`TileProgram::host`].
+        function: u32,
+        /// Number of the result.
+        result: u32,
+    },
 }
 
 /// A buffer that the host writes or reads. What it writes at `initialize` and whose type differs from the
@@ -338,7 +346,8 @@ pub struct TileProgram {
     pub tiles: u32,
     /// Buffers.
     pub buffers: Vec<Buffer>,
-    /// Functions that the host executes at `initialize`, see [`crate::host`]; their names are unique.
+    /// Functions that the host executes, those without arguments at `initialize`, the others at each
+    /// run; see [`crate::host`]; their names are unique.
     pub host: Vec<Graph>,
     /// Host bindings.
     pub bindings: Vec<Binding>,

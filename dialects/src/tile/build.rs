@@ -161,7 +161,7 @@ impl<'c> Builder<'c, '_> {
             Source::Constant { ty, values } => {
                 &[("value", Some(values_attribute(self.context, ty, values)))]
             }
-            Source::Host { function, result } => {
+            Source::Host { function, result } | Source::HostStep { function, result } => {
                 let function = self.program.host.get(*function as usize);
                 let function = function.ok_or_else(|| {
                     error_at(at, "internal error: a binding names no host function")

@@ -134,18 +134,12 @@ struct Reader {
 }
 
 impl Reader {
-    /// A function that the host executes before the first run.
+    /// A function that the host executes, before the first run or, with arguments, at each.
     fn function(&mut self, function: Graph) -> Read<()> {
         let name = function.name.clone();
-        let count = function.inputs.len();
         let host = HostValues::of(&function);
-        let other = function.ops.iter().find(|op| !host.contains(op.result));
-        let problem = if count > 0 {
-            Some(format!(
-                "@{name} has {count} arguments, before a run the host has parameters and constants \
-                 only"
-            ))
-        } else if function.outputs.is_empty() {
+        let other = function.ops.iter().find(|op| !host.is_done(op.result));
+        let problem = if function.outputs.is_empty() {
             Some(format!("@{name} has no results"))
         } else {
             other.map(|op| {
@@ -303,9 +297,11 @@ impl Reader {
                 "names result {result} of @{name}, which has {count}"
             ));
         }
-        Ok(Source::Host {
-            function: function as u32,
-            result,
+        let arguments = !functions[function].inputs.is_empty();
+        let function = function as u32;
+        Ok(match arguments {
+            true => Source::HostStep { function, result },
+            false => Source::Host { function, result },
         })
     }
 

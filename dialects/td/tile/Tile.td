@@ -36,7 +36,7 @@ def Tile_ProgramOp : Tile_Op<"program", [IsolatedFromAbove, NoTerminator, Single
 
 def Tile_HostOp : Tile_Op<"host", [HasParent<"ProgramOp">, SymbolTable, IsolatedFromAbove,
     NoTerminator, SingleBlock, NoRegionArguments]> {
-  let summary = "functions of parameters and constants that the host executes before the first run";
+  let summary = "functions that the host executes: of parameters and constants before the first run, of the arguments at each run";
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "attr-dict-with-keyword $body";
 }

@@ -344,7 +344,7 @@ pub fn lifetimes(program: &TileProgram) -> Vec<(u32, u32)> {
     }
     for b in &program.bindings {
         match b.source {
-            Source::Input(_) => touch(b.buffer, 0),
+            Source::Input(_) | Source::HostStep { .. } => touch(b.buffer, 0),
             Source::Output(_) => touch(b.buffer, last),
             Source::Parameter { .. } | Source::Constant { .. } | Source::Host { .. } => {
                 touch(b.buffer, 0);

@@ -118,7 +118,7 @@ pub fn verify(program: &TileProgram, target: &Target, kernels: &Kernels) -> Resu
     for b in &program.bindings {
         let i = b.buffer.0 as usize;
         match b.source {
-            Source::Input(_) => first[i] = 0,
+            Source::Input(_) | Source::HostStep { .. } => first[i] = 0,
             Source::Output(_) => last[i] = usize::MAX,
             _ => (first[i], last[i]) = (0, usize::MAX),
         }

@@ -199,7 +199,7 @@ fn best_variants(
             break;
         }
         let host = HostValues::of(&variant.graph);
-        let planned = |op: &&Op| !host.contains(op.result) && !views::is_view(&op.kind);
+        let planned = |op: &&Op| !host.is_done(op.result) && !views::is_view(&op.kind);
         let more = variant.graph.ops.iter().filter(planned).count() * machine.tiles as usize;
         if tried == MAX_VARIANTS || (tried > 0 && work + more > MAX_VARIANT_WORK) {
             met.insert("variants of the algebra");
@@ -251,7 +251,7 @@ fn pins(model: &Graph, selected: &Graph, hints: &[Hint]) -> Result<Vec<Option<Pi
     let host = HostValues::of(selected);
     let planned = |i: &usize| {
         let op = &selected.ops[*i];
-        !host.contains(op.result) && !views::is_view(&op.kind)
+        !host.is_done(op.result) && !views::is_view(&op.kind)
     };
     let at = |location: &str| {
         let ops = (0..selected.ops.len()).filter(planned);

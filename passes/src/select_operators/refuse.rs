@@ -46,10 +46,13 @@ pub fn oversized(graph: &Graph, machine: &Machine<'_>) -> Vec<NoLowering> {
             .saturating_mul(u64::from(ty.element.bytes()))
     };
     let host = HostValues::of(graph);
-    let read = host.read_by_program(graph);
+    let mut read = host.read_by_program(graph);
+    read.extend(host.steps_read_by_program(graph));
+    read.sort_unstable();
     (0..graph.values.len() as u32)
         .map(ValueId)
-        .filter(|v| !host.contains(*v) || read.binary_search(v).is_ok())
+        .filter(|v| !host.is_done(*v) || read.binary_search(v).is_ok())
+        .filter(|v| !graph.inputs.contains(v) || !host.is_argument_of_host(graph, *v))
         .filter(|&v| bytes(graph.ty(v)) > chip)
         .map(|v| NoLowering {
             location: graph
@@ -72,10 +75,12 @@ pub fn oversized(graph: &Graph, machine: &Machine<'_>) -> Vec<NoLowering> {
 
 /// Host values that take more tensors than the host holds.
 pub fn host_functions(graph: &Graph) -> Vec<NoLowering> {
-    let read = HostValues::of(graph).read_by_program(graph);
+    let values = HostValues::of(graph);
+    let mut read = values.read_by_program(graph);
+    read.extend(values.steps_read_by_program(graph));
     let large = |&v: &ValueId| {
         let op = graph.definition(v)?;
-        let recipe = host::recipe(graph, v)?;
+        let recipe = host::recipe(graph, v).or_else(|| host::step_recipe(graph, v))?;
         let sizes = recipe.values.iter().map(|v| v.ty.elements());
         let elements = sizes.fold(0, u64::saturating_add);
         (elements > host::MAX_ELEMENTS).then(|| NoLowering {
@@ -97,7 +102,7 @@ pub fn operators(graph: &Graph, machine: &Machine<'_>) -> Vec<NoLowering> {
     graph
         .ops
         .iter()
-        .filter(|op| !host.contains(op.result))
+        .filter(|op| !host.is_done(op.result))
         .filter_map(|op| {
             refusal(graph, machine, op).map(|message| NoLowering {
                 location: op.location.clone(),
@@ -123,7 +128,9 @@ fn refusal(graph: &Graph, machine: &Machine<'_>, op: &Op) -> Option<String> {
     let ty = |i: usize| op.operands.get(i).map(|&v| graph.ty(v));
     match &op.kind {
         OpKind::Gather { .. } => Some(
-            "'nn.gather' has no lowering to tiles: look rows up before the model runs".to_owned(),
+            "'nn.gather' on computed operands has no lowering to tiles: the host looks up what it \
+             has, arguments and parameters by indices of an argument"
+                .to_owned(),
         ),
         OpKind::Conv2d { .. } => Some(format!(
             "'nn.conv2d' of {} by {} has no lowering: only convolutions whose patches do not \

@@ -43,7 +43,7 @@ impl Views {
     pub fn of(graph: &Graph) -> Self {
         let mut views = Views::default();
         let host = HostValues::of(graph);
-        let moved = |op: &&Op| is_view(&op.kind) && !host.contains(op.result);
+        let moved = |op: &&Op| is_view(&op.kind) && !host.is_done(op.result);
         for op in graph.ops.iter().filter(moved) {
             let Some(&x) = op.operands.first() else {
                 continue;

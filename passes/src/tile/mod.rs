@@ -1,5 +1,6 @@
 //! `ipu-tile`: plans to shards and supersteps.
 //!
+//! Results of host steps arrive like arguments; arguments that only the host reads have no buffer.
 //! Every activation gets a buffer in the layout that its operator chose; an operand that must
 //! arrive in another layout gets a second buffer and an explicit rearrangement, one for all users
 //! of that layout. Host values are bound once for each layout that somebody reads: a parameter or
@@ -99,22 +100,23 @@ fn build<'a>(graph: &'a Graph, kernels: &'a Kernels) -> Result<Builder<'a>, Tile
         names: BTreeMap::new(),
     };
     for (i, &input) in graph.inputs.iter().enumerate() {
-        let ty = graph.ty(input).clone();
-        let layout = graph
-            .value(input)
-            .layout
-            .clone()
-            .unwrap_or_else(|| spread(tiles, ty.matrix(), ElementOrder::Rows));
-        let id = b.buffer(&format!("arg{i}"), ty, layout, "");
-        b.buffers.entry(input).or_default().push(id);
-        b.program.bindings.push(Binding {
-            source: Source::Input(i as u32),
-            buffer: id,
-        });
+        if !b.host.is_argument_of_host(graph, input) {
+            b.arrive(input, &format!("arg{i}"), "", Source::Input(i as u32));
+        }
+    }
+    for v in b.host.steps_read_by_program(graph) {
+        let (Some(op), Some(function)) = (graph.definition(v), host::step_recipe(graph, v)) else {
+            continue;
+        };
+        let source = Source::HostStep {
+            function: host::intern(&mut b.program.host, function),
+            result: 0,
+        };
+        b.arrive(v, op.kind.name(), &op.location, source);
     }
     for op in &graph.ops {
         match (&op.kind, &op.plan) {
-            (_, _) if b.host.contains(op.result) => {}
+            (_, _) if b.host.is_done(op.result) => {}
             (_, _) if b.views.is_virtual(op.result) => {}
             (kind, Some(p)) if p.family == Family::View => match kind {
                 OpKind::Concat { axis } => b.concat(op, *axis)?,
@@ -199,6 +201,18 @@ impl Builder<'_> {
             }
             symbol = format!("{clean}_{}", *n - 1);
         }
+    }
+
+    /// A bound buffer for a value that the host writes before each run.
+    fn arrive(&mut self, v: ValueId, name: &str, location: &str, source: Source) {
+        let value = self.graph.value(v);
+        let ty = value.ty.clone();
+        let layout = value.layout.clone();
+        let layout =
+            layout.unwrap_or_else(|| spread(self.program.tiles, ty.matrix(), ElementOrder::Rows));
+        let buffer = self.buffer(name, ty, layout, location);
+        self.buffers.entry(v).or_default().push(buffer);
+        self.program.bindings.push(Binding { source, buffer });
     }
 
     fn buffer(&mut self, name: &str, ty: TensorType, layout: Layout, location: &str) -> BufferId {
@@ -525,7 +539,7 @@ impl Builder<'_> {
     /// knows, arguments and results on several tiles get a buffer of their own, in rows.
     fn output(&mut self, index: u32, v: ValueId) -> Result<(), TileError> {
         let op = self.graph.definition(v);
-        let elsewhere = self.views.is_virtual(v) || op.is_none() || self.host.contains(v);
+        let elsewhere = self.views.is_virtual(v) || op.is_none() || self.host.is_done(v);
         let held = self.buffers.get(&v).and_then(|ids| ids.first()).copied();
         let held = held.filter(|&id| !elsewhere && self.program.buffer(id).layout.copies == 1);
         let id = match held {

@@ -5,7 +5,7 @@
 //! with the rounding of the chip; exchanges by their transfers, all of which read before any
 //! writes; rearrangements element by element between the two layouts.
 
-use crate::graph::{GraphError, HostResults};
+use crate::graph::{GraphError, HostResults, step_parameters};
 use crate::host::{HostArray, HostError, Parameters, pack, pack_elements, unpack, unpack_elements};
 use crate::kernels::Call;
 use half::f16;
@@ -443,6 +443,8 @@ pub struct Interpreter<'a> {
     kernels: &'a Kernels,
     memory: Memory<'a>,
     initialized: bool,
+    /// What host steps read at each run.
+    parameters: Parameters,
 }
 
 impl<'a> Interpreter<'a> {
@@ -453,6 +455,7 @@ impl<'a> Interpreter<'a> {
             kernels,
             memory: Memory::new(&program.buffers, fill),
             initialized: false,
+            parameters: Parameters::new(),
         }
     }
 
@@ -490,7 +493,7 @@ impl<'a> Interpreter<'a> {
             Source::Host { function, .. } => Some(function),
             _ => None,
         });
-        let mut results = HostResults::new(&self.program.host, parameters, uses);
+        let mut results = HostResults::new(&self.program.host, parameters, &[], uses);
         for binding in &self.program.bindings {
             let buffer = self.memory.describe(STEP, binding.buffer)?;
             let (array, subject) = match &binding.source {
@@ -523,32 +526,19 @@ impl<'a> Interpreter<'a> {
                     (array, subject)
                 }
                 &Source::Host { function, result } => {
-                    let array = results
-                        .get(function, result)
-                        .map_err(|error| match error {
-                            GraphError::MissingParameter { name, .. } => {
-                                TileError::MissingParameter {
-                                    name,
-                                    buffer: buffer.name.clone(),
-                                }
-                            }
-                            error => TileError::Function {
-                                buffer: buffer.name.clone(),
-                                error,
-                            },
-                        })?
-                        .ok_or_else(|| TileError::MissingResult {
-                            buffer: buffer.name.clone(),
-                            function,
-                            result,
-                        })?;
-                    let subject = format!("host function of buffer '{}'", buffer.name);
-                    (array, subject)
+                    let array = host_result(&mut results, function, result, &buffer.name)?;
+                    (array, host_subject(&buffer.name))
                 }
-                Source::Input(_) | Source::Output(_) => continue,
+                Source::Input(_) | Source::HostStep { .. } | Source::Output(_) => continue,
             };
             self.memory.fill(STEP, binding.buffer, || subject, &array)?;
         }
+        self.parameters = step_parameters(&self.program.host, parameters).map_err(|error| {
+            TileError::Function {
+                buffer: "host step".to_owned(),
+                error,
+            }
+        })?;
         self.initialized = true;
         Ok(())
     }
@@ -573,9 +563,23 @@ impl<'a> Interpreter<'a> {
         if !self.initialized {
             return Err(TileError::NotInitialized);
         }
+        let uses = self.program.bindings.iter().filter_map(|b| match b.source {
+            Source::HostStep { function, .. } => Some(function),
+            _ => None,
+        });
+        let mut results = HostResults::new(&self.program.host, &self.parameters, inputs, uses);
         for binding in &self.program.bindings {
-            let Source::Input(index) = binding.source else {
-                continue;
+            let index = match binding.source {
+                Source::Input(index) => index,
+                Source::HostStep { function, result } => {
+                    let buffer = self.memory.describe("inputs", binding.buffer)?;
+                    let array = host_result(&mut results, function, result, &buffer.name)?;
+                    let subject = host_subject(&buffer.name);
+                    self.memory
+                        .fill("inputs", binding.buffer, || subject, &array)?;
+                    continue;
+                }
+                _ => continue,
             };
             let buffer = self.memory.describe("inputs", binding.buffer)?;
             let array = inputs
@@ -764,6 +768,35 @@ impl<'a> Interpreter<'a> {
         }
         Ok(())
     }
+}
+
+fn host_subject(buffer: &str) -> String {
+    format!("host function of buffer '{buffer}'")
+}
+
+/// A result of a host function for a buffer.
+fn host_result(
+    results: &mut HostResults<'_>,
+    function: u32,
+    result: u32,
+    buffer: &str,
+) -> Result<HostArray, TileError> {
+    let buffer = || buffer.to_owned();
+    let array = results.get(function, result).map_err(|error| match error {
+        GraphError::MissingParameter { name, .. } => TileError::MissingParameter {
+            name,
+            buffer: buffer(),
+        },
+        error => TileError::Function {
+            buffer: buffer(),
+            error,
+        },
+    })?;
+    array.ok_or_else(|| TileError::MissingResult {
+        buffer: buffer(),
+        function,
+        result,
+    })
 }
 
 fn check_shape(subject: &str, expected: &[u32], array: &HostArray) -> Result<(), TileError> {

@@ -9,7 +9,7 @@ use crate::device::{Device, DeviceError, Program, check_shape};
 use crate::machine::{Halt, Machine, MachineError, SyncRecord, names};
 use crate::report::{RunCycles, RunReport};
 use ipu_image::package::{Binding, HostCall, Metadata, Package, Source, Symbol};
-use ipu_interp::graph::{GraphError, HostResults};
+use ipu_interp::graph::{GraphError, HostResults, step_parameters};
 use ipu_interp::host::{HostArray, HostError, Parameters, pack, unpack};
 use ipu_simulator::Chip;
 use ipu_target::Target;
@@ -92,6 +92,8 @@ struct Loaded<M> {
     /// The host call that the program waits for.
     waits_for: HostCall,
     initialize_cycles: Option<u64>,
+    /// What host steps read at each run.
+    parameters: Parameters,
 }
 
 impl SimulatorDevice<Chip> {
@@ -185,6 +187,13 @@ impl<M: Machine> SimulatorDevice<M> {
 fn failed(action: impl Into<String>) -> impl FnOnce(MachineError) -> DeviceError {
     let action = action.into();
     move |error| DeviceError::Machine { action, error }
+}
+
+fn host_failed(error: GraphError) -> DeviceError {
+    match error {
+        GraphError::MissingParameter { name, ty, .. } => DeviceError::MissingParameter { name, ty },
+        error => error.into(),
+    }
 }
 
 impl<M: Machine> Loaded<M> {
@@ -368,6 +377,7 @@ impl<M: Machine> Device for SimulatorDevice<M> {
             symbols: package.symbols.clone(),
             waits_for: HostCall::Initialize,
             initialize_cycles: None,
+            parameters: Parameters::new(),
         };
         loaded.advance(HostCall::Initialize, self.max_cycles)?;
         self.loaded = Some(loaded);
@@ -387,7 +397,7 @@ impl<M: Machine> Device for SimulatorDevice<M> {
                 Source::Host { function, .. } => Some(function),
                 _ => None,
             });
-        let mut results = HostResults::new(&functions, parameters, uses);
+        let mut results = HostResults::new(&functions, parameters, &[], uses);
         for binding in &loaded.metadata.bindings {
             let array = match &binding.source {
                 Source::Parameter(name) => {
@@ -412,20 +422,16 @@ impl<M: Machine> Device for SimulatorDevice<M> {
                         error,
                     })?,
                 &Source::Host { function, result } => {
-                    let array = results.get(function, result).map_err(|error| match error {
-                        GraphError::MissingParameter { name, ty, .. } => {
-                            DeviceError::MissingParameter { name, ty }
-                        }
-                        error => error.into(),
-                    })?;
+                    let array = results.get(function, result).map_err(host_failed)?;
                     // The package was checked: it is there.
                     let Some(array) = array else { continue };
                     array
                 }
-                Source::Input(_) | Source::Output(_) => continue,
+                Source::Input(_) | Source::HostStep { .. } | Source::Output(_) => continue,
             };
             write(&mut loaded.machine, binding, &array)?;
         }
+        loaded.parameters = step_parameters(&functions, parameters).map_err(host_failed)?;
         let before = loaded.machine.syncs().len();
         loaded.advance(HostCall::Inputs, max_cycles)?;
         let syncs = loaded.machine.syncs();
@@ -473,11 +479,28 @@ impl<M: Machine> SimulatorDevice<M> {
         if loaded.waits_for == HostCall::Outputs {
             loaded.advance(HostCall::Inputs, max_cycles)?;
         }
+        let functions = loaded.metadata.host_graphs();
+        let uses = loaded.metadata.bindings.iter();
+        let uses = uses.filter_map(|b| match b.source {
+            Source::HostStep { function, .. } => Some(function),
+            _ => None,
+        });
+        let mut results = HostResults::new(&functions, &loaded.parameters, inputs, uses);
         for binding in &loaded.metadata.bindings {
-            if let Source::Input(i) = binding.source
-                && let Some(array) = inputs.get(i as usize)
-            {
-                write(&mut loaded.machine, binding, array)?;
+            match binding.source {
+                Source::Input(i) => {
+                    if let Some(array) = inputs.get(i as usize) {
+                        write(&mut loaded.machine, binding, array)?;
+                    }
+                }
+                Source::HostStep { function, result } => {
+                    let array = results.get(function, result).map_err(host_failed)?;
+                    // The package was checked: it is there.
+                    if let Some(array) = array {
+                        write(&mut loaded.machine, binding, &array)?;
+                    }
+                }
+                _ => {}
             }
         }
         let before = loaded.machine.syncs().len();

@@ -341,7 +341,16 @@ fn metadata(
         match b.source {
             Source::Input(i) => drop(inputs.insert(i, ty.clone())),
             Source::Output(i) => drop(outputs.insert(i, ty.clone())),
-            Source::Parameter { .. } | Source::Constant { .. } | Source::Host { .. } => {}
+            Source::Parameter { .. }
+            | Source::Constant { .. }
+            | Source::Host { .. }
+            | Source::HostStep { .. } => {}
+        }
+    }
+    // Host steps know all inputs, also those that only they read.
+    for function in &program.host {
+        for (i, &v) in (0..).zip(&function.inputs) {
+            inputs.insert(i, function.ty(v).clone());
         }
     }
     let times = timeline(program, target, kernels);

@@ -135,6 +135,19 @@ fn metadata(m: &Metadata, target: &Target) -> Result {
     }
     for function in &m.host {
         host_function(function)?;
+        if !function.inputs.is_empty() && function.inputs != m.inputs {
+            let subject = format!("host function '{}': arguments", function.name);
+            let list = |types: &[TensorType]| {
+                let types: Vec<_> = types.iter().map(ToString::to_string).collect();
+                types.join(", ")
+            };
+            return Err(value(
+                METADATA,
+                subject,
+                list(&function.inputs),
+                format!("none, or the inputs: {}", list(&m.inputs)),
+            ));
+        }
     }
     for b in &m.bindings {
         binding(b, m, target)?;
@@ -233,7 +246,7 @@ fn binding(b: &Binding, m: &Metadata, target: &Target) -> Result {
             ));
         }
         Source::Parameter(_) => {}
-        Source::Host { function, result } => {
+        Source::Host { function, result } | Source::HostStep { function, result } => {
             let of = |what: &str| subject(&format!("{what} of the host"));
             let count = m.host.len();
             let found = m.host.get(*function as usize).ok_or_else(|| {
@@ -245,6 +258,18 @@ fn binding(b: &Binding, m: &Metadata, target: &Target) -> Result {
                 .ok_or_else(|| value(METADATA, of("result"), result, format!("below {count}")))?;
             if *ty != b.model {
                 return Err(value(METADATA, subject("type"), &b.model, ty));
+            }
+            let each_run = matches!(b.source, Source::HostStep { .. });
+            if found.inputs.is_empty() == each_run {
+                return Err(value(
+                    METADATA,
+                    of("function"),
+                    function,
+                    match each_run {
+                        true => "one with arguments, for a step of each run",
+                        false => "one without arguments, for the initialization",
+                    },
+                ));
             }
         }
         Source::Constant(values) => {
@@ -293,6 +318,14 @@ fn binding(b: &Binding, m: &Metadata, target: &Target) -> Result {
 
 fn host_function(f: &HostFunction) -> Result {
     let mut elements = 0u64;
+    for (i, ty) in f.inputs.iter().enumerate() {
+        shape(
+            &format!("host function '{}': shape of argument {i}", f.name),
+            ty,
+        )?;
+        elements = elements.saturating_add(ty.elements());
+    }
+    let first = f.inputs.len();
     for (i, op) in f.ops.iter().enumerate() {
         let subject = |what: &str| format!("host function '{}': {what} of operator {i}", f.name);
         shape(&subject("shape"), &op.ty)?;
@@ -304,14 +337,17 @@ fn host_function(f: &HostFunction) -> Result {
         }
         let mut types = Vec::with_capacity(op.operands.len());
         for &operand in &op.operands {
-            let before = f
-                .ops
-                .get(operand as usize)
-                .filter(|_| (operand as usize) < i);
+            let end = first + i;
+            let before = f.value(operand).filter(|_| (operand as usize) < end);
             let before = before.ok_or_else(|| {
-                value(METADATA, subject("operand"), operand, format!("below {i}"))
+                value(
+                    METADATA,
+                    subject("operand"),
+                    operand,
+                    format!("below {end}"),
+                )
             })?;
-            types.push(before.ty.clone());
+            types.push(before.clone());
         }
         let name = format!("nn.{}", op.kind.name());
         match &op.kind {
@@ -329,14 +365,10 @@ fn host_function(f: &HostFunction) -> Result {
         }
     }
     for (i, &result) in f.results.iter().enumerate() {
-        if result as usize >= f.ops.len() {
+        if f.value(result).is_none() {
             let subject = format!("host function '{}': operator of result {i}", f.name);
-            return Err(value(
-                METADATA,
-                subject,
-                result,
-                format!("below {}", f.ops.len()),
-            ));
+            let expected = format!("below {}", f.inputs.len() + f.ops.len());
+            return Err(value(METADATA, subject, result, expected));
         }
     }
     Ok(())

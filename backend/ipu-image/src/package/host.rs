@@ -1,4 +1,4 @@
-//! Host functions of a package: what the host computes at `initialize`.
+//! Host functions of a package: what the host computes at `initialize`, and from the inputs of a run.
 //!
 //! The package has its own form of them: a list of operators each of which reads only results
 //! before it, so that there are no cycles, and without bodies inside bodies, so that decoding needs
@@ -11,14 +11,17 @@ use ipu_program::types::TensorType;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A function of parameters and constants.
+/// A function of parameters and constants and, if it has any, the inputs of the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostFunction {
     /// Symbol, for reports.
     pub name: String,
+    /// Types of its arguments: none, or all inputs of the model.
+    pub inputs: Vec<TensorType>,
     /// Operators, of one result each.
     pub ops: Vec<HostOp>,
-    /// The operators whose results are those of the function.
+    /// The values that are the results of the function: arguments are numbered first, then the
+    /// results of the operators.
     pub results: Vec<u32>,
 }
 
@@ -27,7 +30,7 @@ pub struct HostFunction {
 pub struct HostOp {
     /// What it computes; a `Repeat` cannot be stored.
     pub kind: OpKind,
-    /// Numbers of the operators before it whose results it reads.
+    /// Numbers of the values before it that it reads, see [`HostFunction::results`].
     pub operands: Vec<u32>,
     /// Type of its result in the model.
     pub ty: TensorType,
@@ -55,7 +58,9 @@ impl HostFunction {
                 })
         };
         let mut ops = Vec::new();
-        for (op, number) in graph.ops.iter().zip(0..) {
+        numbers.extend(graph.inputs.iter().copied().zip(0..));
+        let inputs: Vec<_> = graph.inputs.iter().map(|&v| graph.ty(v).clone()).collect();
+        for (op, number) in graph.ops.iter().zip(inputs.len() as u32..) {
             ops.push(HostOp {
                 kind: op.kind.clone(),
                 operands: numbered(&numbers, &op.operands)?,
@@ -67,22 +72,35 @@ impl HostFunction {
         Ok(HostFunction {
             name: graph.name.clone(),
             results: numbered(&numbers, &graph.outputs)?,
+            inputs,
             ops,
         })
     }
 
     /// The type of a result, `None` if there is no such result.
     pub fn ty(&self, result: u32) -> Option<&TensorType> {
-        let op = *self.results.get(result as usize)?;
-        Some(&self.ops.get(op as usize)?.ty)
+        self.value(*self.results.get(result as usize)?)
     }
 
-    /// The function as a graph. Its operators are numbered like its values.
+    /// The type of a value, `None` if there is none of this number.
+    pub fn value(&self, number: u32) -> Option<&TensorType> {
+        let number = number as usize;
+        match number.checked_sub(self.inputs.len()) {
+            None => self.inputs.get(number),
+            Some(op) => Some(&self.ops.get(op)?.ty),
+        }
+    }
+
+    /// The function as a graph, with the same numbers of values.
     pub fn graph(&self) -> Graph {
         let mut graph = Graph {
             name: self.name.clone(),
             ..Graph::default()
         };
+        for ty in &self.inputs {
+            let input = graph.add_value(ty.clone());
+            graph.inputs.push(input);
+        }
         for op in &self.ops {
             let operands = op.operands.iter().copied().map(ValueId).collect();
             graph.add_op(

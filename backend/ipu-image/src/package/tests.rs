@@ -331,6 +331,7 @@ fn with_host_function() -> Package {
     };
     package.metadata.host = vec![HostFunction {
         name: "host0".into(),
+        inputs: vec![],
         ops: vec![
             op(
                 OpKind::Parameter {
@@ -369,6 +370,56 @@ fn host_functions_survive_files_and_graphs() {
         HostFunction::of_program(&early).unwrap_err().to_string(),
         "host function 'host0' reads a value before it is computed"
     );
+}
+
+#[test]
+fn arguments_of_host_steps_are_the_inputs() {
+    let mut package = with_host_function();
+    let inputs = package.metadata.inputs.clone();
+    let function = &mut package.metadata.host[0];
+    for op in &mut function.ops {
+        for operand in &mut op.operands {
+            *operand += inputs.len() as u32;
+        }
+    }
+    function.results[0] += inputs.len() as u32;
+    function.inputs = inputs;
+    let refused = |package: &Package| {
+        let message = package.to_bytes().unwrap_err().to_string();
+        let start = "package: section 'metadata': ";
+        message.strip_prefix(start).unwrap().to_owned()
+    };
+    assert_eq!(
+        refused(&package),
+        "binding 'b': function of the host is 0, expected one without arguments, for the \
+         initialization"
+    );
+    let step = Source::HostStep {
+        function: 0,
+        result: 0,
+    };
+    package.metadata.bindings[1].source = step.clone();
+    let bytes = package.to_bytes().unwrap();
+    let read = Package::from_bytes(&bytes).unwrap();
+    assert_eq!(read, package);
+    let graphs = read.metadata.host_graphs();
+    assert_eq!(graphs[0].inputs.len(), package.metadata.inputs.len());
+    let program = TileProgram {
+        host: graphs,
+        ..TileProgram::default()
+    };
+    assert_eq!(
+        HostFunction::of_program(&program).unwrap(),
+        package.metadata.host
+    );
+    let mut none = with_host_function();
+    none.metadata.bindings[1].source = step;
+    assert_eq!(
+        refused(&none),
+        "binding 'b': function of the host is 0, expected one with arguments, for a step of each run"
+    );
+    package.metadata.host[0].inputs[0].shape.push(1);
+    assert!(refused(&package).starts_with("host function 'host0': arguments is "));
 }
 
 #[test]

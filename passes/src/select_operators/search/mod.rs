@@ -24,6 +24,7 @@ use super::{NoLowering, SelectError};
 use front::{Front, Label, State};
 use frontier::{Frontier, START};
 use ipu_program::graph::Graph;
+use ipu_program::host::HostValues;
 use ipu_program::layout::ElementOrder;
 use pin::Pin;
 use problem::Problem;
@@ -339,8 +340,9 @@ fn selected(frontier: &mut Frontier<'_>, label: &Label) -> Option<Selected> {
         }
         state = followed.state;
     }
-    for i in 0..graph.inputs.len() {
-        let input = graph.inputs[i];
+    let host = HostValues::of(&graph);
+    let arrive = [graph.inputs.clone(), host.steps_read_by_program(&graph)].concat();
+    for input in arrive {
         let matrix = graph.ty(input).matrix();
         let layout = &mut graph.values[input.0 as usize].layout;
         let spread = || plans::spread(frontier.machine.tiles, matrix, ElementOrder::Rows);

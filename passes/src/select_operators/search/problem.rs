@@ -95,7 +95,7 @@ impl<'a> Problem<'a> {
         };
         let mut accesses: HashMap<String, u32> = HashMap::new();
         for (i, op) in graph.ops.iter().enumerate() {
-            if p.host.contains(op.result) || p.views.is_virtual(op.result) {
+            if p.host.is_done(op.result) || p.views.is_virtual(op.result) {
                 continue;
             }
             let step = p.steps.len() as u32;
@@ -139,7 +139,8 @@ impl<'a> Problem<'a> {
         let end = p.steps.len() as u32;
         for &v in &graph.outputs {
             let operand = p.operand(v, graph.ty(v).clone(), end, &mut accesses);
-            let elsewhere = p.views.is_virtual(v) || graph.definition(v).is_none();
+            let elsewhere =
+                p.views.is_virtual(v) || p.host.is_step(v) || graph.definition(v).is_none();
             if elsewhere && operand.origin != Origin::Host {
                 p.results.push(operand);
             }

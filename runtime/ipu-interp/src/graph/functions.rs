@@ -1,24 +1,28 @@
-//! Host functions: graphs without arguments, which the host executes before the first run.
+//! Host functions: graphs without arguments, which the host executes before the first run, and
+//! graphs of the arguments of the model, which it executes at each run.
 
-use super::{GraphError, block, convert, outputs};
+use super::{GraphError, block, convert, evaluate, outputs};
 use crate::host::{HostArray, Parameters};
-use ipu_program::graph::Graph;
+use ipu_program::graph::{Graph, OpKind};
 
 /// The results of the host functions of a program. Each function is executed when the first of its
 /// results is asked for; its results are let go with the last.
 pub struct HostResults<'a> {
     functions: &'a [Graph],
     parameters: &'a Parameters,
+    inputs: &'a [HostArray],
     /// How often results of each function will still be asked for.
     uses: Vec<usize>,
     known: Vec<Option<Vec<HostArray>>>,
 }
 
 impl<'a> HostResults<'a> {
-    /// Of functions, whose results will be asked for as often as `uses` names their numbers.
+    /// Of functions, whose results will be asked for as often as `uses` names their numbers. Those
+    /// with arguments take `inputs`.
     pub fn new(
         functions: &'a [Graph],
         parameters: &'a Parameters,
+        inputs: &'a [HostArray],
         uses: impl IntoIterator<Item = u32>,
     ) -> Self {
         let mut count = vec![0; functions.len()];
@@ -30,6 +34,7 @@ impl<'a> HostResults<'a> {
         HostResults {
             functions,
             parameters,
+            inputs,
             uses: count,
             known: vec![None; functions.len()],
         }
@@ -52,7 +57,10 @@ impl<'a> HostResults<'a> {
         let results = match self.known[f].take() {
             Some(results) => results,
             None => {
-                let values = block(graph, Vec::new(), self.parameters, &[])?;
+                let values = match graph.inputs.is_empty() {
+                    true => block(graph, Vec::new(), self.parameters, &[])?,
+                    false => evaluate(graph, self.inputs, self.parameters)?,
+                };
                 outputs(graph, &values, &graph.name)?
             }
         };
@@ -68,10 +76,39 @@ impl<'a> HostResults<'a> {
     }
 }
 
+/// The parameters that the functions with arguments read, in the element types of the model: what
+/// must be kept for the runs.
+///
+/// # Errors
+/// A parameter is missing, or has values that its type does not hold.
+pub fn step_parameters(
+    functions: &[Graph],
+    parameters: &Parameters,
+) -> Result<Parameters, GraphError> {
+    let mut out = Parameters::new();
+    let steps = functions.iter().filter(|f| !f.inputs.is_empty());
+    for (f, op) in steps.flat_map(|f| f.ops.iter().map(move |op| (f, op))) {
+        let OpKind::Parameter { name } = &op.kind else {
+            continue;
+        };
+        let ty = f.ty(op.result);
+        let Some(array) = parameters.get(name) else {
+            return Err(GraphError::MissingParameter {
+                name: name.clone(),
+                ty: ty.clone(),
+                location: op.location.clone(),
+            });
+        };
+        let array = convert(array, ty.element, || format!("parameter '{name}'"))?;
+        out.insert(name.clone(), array);
+    }
+    Ok(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ipu_program::graph::{BinaryKind, OpKind};
+    use ipu_program::graph::BinaryKind;
     use ipu_program::types::{ElementType, TensorType};
 
     /// Results: a + b and a, of f16.
@@ -95,13 +132,13 @@ mod tests {
         let array = |v: &[f32]| HostArray::new(TensorType::new([2], ElementType::F32), v.to_vec());
         let mut parameters = Parameters::new();
         parameters.insert("a".into(), array(&[2048.0, 1.0]).unwrap());
-        let missing = HostResults::new(&functions, &parameters, [0]).get(0, 0);
+        let missing = HostResults::new(&functions, &parameters, &[], [0]).get(0, 0);
         assert_eq!(
             missing.unwrap_err().to_string(),
             "m:1:2: parameter 'b' is missing; expected tensor<2xf16> in the weights"
         );
         parameters.insert("b".into(), array(&[1.0, 0.5]).unwrap());
-        let mut results = HostResults::new(&functions, &parameters, [0, 0]);
+        let mut results = HostResults::new(&functions, &parameters, &[], [0, 0]);
         // 2049 is no f16.
         let sum = results.get(0, 0).unwrap().unwrap();
         assert_eq!(sum.values(), [2048.0, 1.5]);

@@ -16,7 +16,7 @@ mod products;
 #[cfg(test)]
 mod tests;
 
-pub use functions::HostResults;
+pub use functions::{HostResults, step_parameters};
 
 use crate::host::{HostArray, HostError, Parameters, shape};
 use ipu_program::graph::{Activation, BinaryKind, Graph, Op, OpKind, ValueId, parameter_key};

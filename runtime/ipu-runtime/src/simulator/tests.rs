@@ -279,6 +279,7 @@ fn host_functions_are_computed_at_initialize() {
     let name = "bias".to_owned();
     package.metadata.host = vec![HostFunction {
         name: "host0".into(),
+        inputs: vec![],
         ops: vec![
             op(OpKind::Parameter { name }, &[]),
             op(OpKind::Binary(BinaryKind::Add), &[0, 0]),
@@ -304,6 +305,57 @@ fn host_functions_are_computed_at_initialize() {
     device.initialize(&parameters()).unwrap();
     let (outputs, _) = device.run(&[host(&[4, 3], &[1.0])]).unwrap();
     assert_eq!(outputs[0].values()[..4], [21.0, 41.0, 61.0, 21.0]);
+}
+
+/// The bias as the rounded sum of a parameter and the first row of the input, at each run.
+#[test]
+fn host_steps_are_computed_at_each_run() {
+    let mut package = package();
+    let ty = package.metadata.bindings[1].model.clone();
+    let index = TensorType::new(Vec::<u32>::new(), ElementType::I32);
+    let op = |kind, operands: &[u32], ty: &TensorType| HostOp {
+        kind,
+        operands: operands.to_vec(),
+        ty: ty.clone(),
+        location: "m.mlir:2:3".into(),
+    };
+    let name = "bias".to_owned();
+    package.metadata.host = vec![HostFunction {
+        name: "host0".into(),
+        inputs: package.metadata.inputs.clone(),
+        ops: vec![
+            op(OpKind::Constant { values: vec![2.0] }, &[], &index),
+            op(OpKind::Gather { axis: 0 }, &[0, 1], &ty),
+            op(OpKind::Parameter { name }, &[], &ty),
+            op(OpKind::Binary(BinaryKind::Add), &[2, 3], &ty),
+        ],
+        results: vec![4],
+    }];
+    package.metadata.bindings[1].source = Source::HostStep {
+        function: 0,
+        result: 0,
+    };
+    let package = Package::from_bytes(&package.to_bytes().unwrap()).unwrap();
+    let mut device = device(10_000);
+    let program = Program {
+        package: Some(&package),
+        ..Program::default()
+    };
+    device.load(program).unwrap();
+    let missing = device.initialize(&Parameters::new()).unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "parameter 'bias' is missing; expected tensor<3xf16> in the weights"
+    );
+    device.initialize(&parameters()).unwrap();
+    // The bias is 10, 20, 30; of the input the third row counts.
+    for third in [1.0, 3.0] {
+        let mut values = vec![0.0; 12];
+        values[6..9].fill(third);
+        let (outputs, _) = device.run(&[host(&[4, 3], &values)]).unwrap();
+        let expected = [10.0 + third, 20.0 + third, 30.0 + third];
+        assert_eq!(outputs[0].values()[..3], expected);
+    }
 }
 
 /// The protocol on the simulator itself: tiles that only meet the host.
