@@ -10,6 +10,7 @@
 //! Must not know: instruction encodings (beyond calling `ipu_image::emit`), devices.
 
 pub mod convert_layouts;
+pub mod layers;
 pub mod phase_exchanges;
 pub mod pick_finalist;
 pub mod place_storage;

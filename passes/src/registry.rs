@@ -6,7 +6,7 @@ use crate::select_operators::algebra::{self, Numerics};
 use crate::select_operators::plans::{Machine, Partials};
 use crate::select_operators::search::pin::Pin;
 use crate::select_operators::{Finalist, Hint, SelectError, Wanted, operator_cost, select};
-use crate::{convert_layouts, phase_exchanges, pick_finalist, place_storage, tile};
+use crate::{convert_layouts, layers, phase_exchanges, pick_finalist, place_storage, tile};
 use ipu_dialects::diag::{Failed, Span, emit_error, error_at};
 use ipu_dialects::explain::{self, Report};
 use ipu_dialects::ipu::{self, Candidate};
@@ -18,11 +18,14 @@ use ipu_program::tile::TileProgram;
 use ipu_target::Target;
 use melior::ir::operation::OperationLike;
 use melior::ir::{Location, OperationRef};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// All passes, in pipeline order.
-pub static PASSES: [&PassDef; 8] = [
+pub static PASSES: [&PassDef; 10] = [
+    &ROLL_LAYERS,
+    &UNROLL_LAYERS,
     &SELECT_OPERATORS,
     &TILE,
     &CONVERT_LAYOUTS,
@@ -32,6 +35,22 @@ pub static PASSES: [&PassDef; 8] = [
     &PICK_FINALIST,
     &EMIT,
 ];
+
+static ROLL_LAYERS: PassDef = PassDef {
+    name: "nn-roll-layers",
+    help: "Turn equal consecutive layers into one nn.repeat",
+    anchor: Some("builtin.module"),
+    options: &[],
+    run: run_roll_layers,
+};
+
+static UNROLL_LAYERS: PassDef = PassDef {
+    name: "nn-unroll-layers",
+    help: "Write the iterations of every nn.repeat out, as ipu-select-operators does",
+    anchor: Some("builtin.module"),
+    options: &[],
+    run: run_unroll_layers,
+};
 
 static SELECT_OPERATORS: PassDef = PassDef {
     name: "ipu-select-operators",
@@ -226,6 +245,34 @@ fn named<T: Copy>(names: &[(&str, T)], name: &str) -> Option<T> {
     names.iter().find(|n| n.0 == name).map(|n| n.1)
 }
 
+/// The functions of a module.
+fn functions<'c, 'a>(module: OperationRef<'c, 'a>) -> Vec<OperationRef<'c, 'a>> {
+    let ops = ir::body_ops(module);
+    ops.filter(|op| ir::name(*op) == "func.func").collect()
+}
+
+fn run_roll_layers(module: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
+    for func in functions(module) {
+        let (rolled, count) = layers::roll(&graph::read(func)?);
+        if count > 0 {
+            graph::replace(func, &rolled)?;
+        }
+    }
+    Ok(())
+}
+
+fn run_unroll_layers(module: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(), Failed> {
+    for func in functions(module) {
+        let model = graph::read(func)?;
+        let unrolled = layers::unroll(&model);
+        let unrolled = unrolled.map_err(|e| error_near(func, e.location(), &e.to_string()))?;
+        if let Cow::Owned(unrolled) = &unrolled {
+            graph::replace(func, unrolled)?;
+        }
+    }
+    Ok(())
+}
+
 fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
     let target = Target::ipu21();
     let option = |name: &str, low: i64, high: i64| {
@@ -255,9 +302,7 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
         return Err(cx.error(module, why));
     };
     let function = cx.str("function");
-    let functions: Vec<_> = ir::body_ops(module)
-        .filter(|op| ir::name(*op) == "func.func")
-        .collect();
+    let functions = functions(module);
     let Some(&func) = functions
         .iter()
         .find(|f| ir::string(**f, "sym_name") == Some(&function))

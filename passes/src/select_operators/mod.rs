@@ -14,6 +14,7 @@ mod refuse;
 pub mod search;
 pub mod views;
 
+use crate::layers;
 use algebra::{Algebra, AlgebraError, Operand};
 use ipu_program::graph::{Graph, Op, OpKind};
 use ipu_program::host::HostValues;
@@ -116,6 +117,13 @@ pub fn select(
     machine: &Machine<'_>,
     wanted: &Wanted<'_>,
 ) -> Result<(Selection, Algebra), SelectError> {
+    let unrolled = layers::unroll(graph).map_err(|e| {
+        SelectError::NoLowering(vec![NoLowering {
+            location: e.location().to_owned(),
+            message: e.to_string(),
+        }])
+    })?;
+    let graph = unrolled.as_ref();
     let differing = refuse::parameters_of_two_types(graph);
     if !differing.is_empty() {
         return Err(SelectError::NoLowering(differing));

@@ -139,9 +139,6 @@ fn refusal(graph: &Graph, machine: &Machine<'_>, op: &Op) -> Option<String> {
             ty(0)?,
             ty(1)?
         )),
-        OpKind::Repeat { .. } => {
-            Some("'nn.repeat' has no lowering to tiles: write its iterations out".to_owned())
-        }
         OpKind::Linear { .. } => op
             .operands
             .get(2)
