@@ -21,9 +21,9 @@ mod problem;
 
 use crate::row::{RowError, instructions};
 pub use certificate::{Bound, Certificate, Limit, Resource};
-use ipu_program::tile::{Copy, Event, Schedule};
+use ipu_program::tile::{Copy, Event, Row, Schedule};
 use ipu_target::Target;
-use problem::Split;
+use problem::{Problem, Split};
 
 /// A transfer that cannot be scheduled. Transfers are numbered in the order given, from 0.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -131,8 +131,8 @@ pub enum Side {
 pub struct Options {
     /// What offsets mean.
     pub memory: Memory,
-    /// Most words of a row. Of the best schedules found, the first whose rows are no longer is
-    /// taken, and the one with the shortest rows when there is none.
+    /// Most words of a row. Of the schedules found close to the best horizon the one with the
+    /// shortest longest row is taken; a longer schedule only when that one exceeds this.
     pub row_words: Option<u32>,
 }
 
@@ -150,6 +150,17 @@ const MAX_SPLIT: usize = 400_000;
 
 /// Multicasts are tried in parts when the horizon exceeds the bound by more percent.
 const POOR: u64 = 10;
+
+/// Thousandths of the best horizon that a schedule with shorter rows may be longer.
+const ROW_SLACK: u32 = 2;
+
+/// Percent by which its longest row must be shorter then.
+const SHORTER: u32 = 10;
+
+/// The longest horizon that is close to a horizon.
+fn slack(horizon: u32) -> u32 {
+    horizon + (u64::from(horizon) * u64::from(ROW_SLACK) / 1000) as u32
+}
 
 fn horizon(found: &[improve::Found]) -> u32 {
     found.first().map_or(u32::MAX, |f| f.horizon)
@@ -212,10 +223,68 @@ pub fn schedule_with(
         split.parts *= 2;
     }
     // The certificate counts the words of rows, so that they are encoded in any case.
-    let mut best: Option<(u32, Scheduled)> = None;
+    let budget = options.row_words.unwrap_or(u32::MAX);
+    let mut best: Option<Encoded> = None;
     for candidate in found {
-        let rows = finish::rows(&problem, &candidate.placement);
-        let horizon = rows.iter().map(|r| r.horizon).max().unwrap_or(0);
+        let Some(kept) = &best else {
+            best = Some(Encoded::new(target, &problem, candidate)?);
+            continue;
+        };
+        let over = kept.longest.0 > budget;
+        if !over && candidate.horizon > slack(kept.horizon) {
+            break;
+        }
+        let other = Encoded::new(target, &problem, candidate)?;
+        if other.better(kept, budget) {
+            best = Some(other);
+        }
+    }
+    let best = best.ok_or(ScheduleError::Empty)?;
+    let control = |e: &&Event| !matches!(e, Event::Send { .. });
+    let controls = best.rows.iter();
+    let controls = controls.map(|r| r.events.iter().filter(control).count());
+    let certificate = Certificate {
+        transfers: problem.transfers,
+        messages: problem.messages.len() as u32,
+        words: problem.delivered,
+        horizon: best.horizon,
+        bounds,
+        binding,
+        gap: best.horizon.saturating_sub(binding.events),
+        controls: controls.sum::<usize>() as u32,
+        row_words_max: best.longest.0,
+        row_words_tile: best.longest.1,
+        row_words: best.row_words,
+        construction: best.construction,
+        limit,
+    };
+    let schedule = Schedule {
+        rows: best.rows,
+        horizon: best.horizon,
+        bound: binding.events,
+        binding_tile: binding.tile,
+        certificate: None,
+    };
+    Ok(Scheduled {
+        schedule,
+        certificate,
+    })
+}
+
+/// A schedule as rows.
+struct Encoded {
+    rows: Vec<Row>,
+    horizon: u32,
+    /// Words of the longest row, its return included, and its tile.
+    longest: (u32, u32),
+    /// Words of all rows.
+    row_words: u64,
+    construction: String,
+}
+
+impl Encoded {
+    fn new(target: &Target, problem: &Problem, found: improve::Found) -> Result<Self, RowError> {
+        let rows = finish::rows(problem, &found.placement);
         let (mut longest, mut row_words) = ((0, 0), 0u64);
         for row in &rows {
             let words = instructions(target, row)?.len() as u32 + 1;
@@ -224,43 +293,26 @@ pub fn schedule_with(
                 longest = (words, row.tile);
             }
         }
-        let control = |e: &&Event| !matches!(e, Event::Send { .. });
-        let controls = rows.iter().map(|r| r.events.iter().filter(control).count());
-        let certificate = Certificate {
-            transfers: problem.transfers,
-            messages: problem.messages.len() as u32,
-            words: problem.delivered,
-            horizon,
-            bounds: bounds.clone(),
-            binding,
-            gap: horizon.saturating_sub(binding.events),
-            controls: controls.sum::<usize>() as u32,
-            row_words_max: longest.0,
-            row_words_tile: longest.1,
-            row_words,
-            construction: candidate.construction,
-            limit,
-        };
-        let schedule = Schedule {
+        Ok(Encoded {
+            horizon: rows.iter().map(|r| r.horizon).max().unwrap_or(0),
             rows,
-            horizon,
-            bound: binding.events,
-            binding_tile: binding.tile,
-            certificate: None,
-        };
-        let excess = options
-            .row_words
-            .map_or(0, |most| longest.0.saturating_sub(most));
-        if best.as_ref().is_none_or(|b| excess < b.0) {
-            let scheduled = Scheduled {
-                schedule,
-                certificate,
-            };
-            best = Some((excess, scheduled));
-        }
-        if excess == 0 {
-            break;
-        }
+            longest,
+            row_words,
+            construction: found.construction,
+        })
     }
-    best.map(|b| b.1).ok_or(ScheduleError::Empty)
+
+    /// Whether it is to be taken instead of a schedule that is not longer.
+    fn better(&self, kept: &Encoded, budget: u32) -> bool {
+        let (mine, other) = (self.longest.0, kept.longest.0);
+        if other > budget {
+            return mine < other;
+        }
+        let shorter = if self.horizon == kept.horizon {
+            mine < other
+        } else {
+            self.horizon <= slack(kept.horizon) && mine * 100 <= other * (100 - SHORTER)
+        };
+        mine <= budget && shorter
+    }
 }
