@@ -141,7 +141,7 @@ fn lists(search: &mut Search, given: &[u32], unicast: bool, once: u64) {
         let receivers = problem.receivers(m).iter();
         let most = receivers.map(|r| problem.ports[r.tile as usize].received);
         let sent = problem.ports[m.source as usize].sent;
-        (sent.max(most.max().unwrap_or(0)), m.words)
+        (sent.max(most.max().unwrap_or(0)), m.events)
     };
     let mut loaded = given.to_vec();
     loaded.sort_by_cached_key(|&i| Reverse(load(i)));
@@ -212,7 +212,7 @@ fn dispatches(search: &mut Search, unicast: bool, once: u64) {
 /// then back to its start in the order of their starts, and so on: gaps on the way close.
 fn improve(search: &mut Search, once: u64) -> Limit {
     let problem = search.engine.problem;
-    let words = |i: u32| problem.messages[i as usize].words;
+    let events = |i: u32| problem.messages[i as usize].events;
     let starts: Vec<Found> = search.found.iter().take(IMPROVED).cloned().collect();
     for mut current in starts {
         let mut mirror = true;
@@ -225,7 +225,7 @@ fn improve(search: &mut Search, once: u64) -> Limit {
             let start = &current.placement.start;
             let mut order: Vec<u32> = (0..start.len() as u32).collect();
             if mirror {
-                order.sort_by_key(|&i| Reverse(start[i as usize] + words(i)));
+                order.sort_by_key(|&i| Reverse(start[i as usize] + events(i)));
             } else {
                 order.sort_by_key(|&i| start[i as usize]);
             }

@@ -23,7 +23,7 @@ use crate::row::{RowError, instructions};
 pub use certificate::{Bound, Certificate, Limit, Resource};
 use ipu_program::tile::{Copy, Event, Row, Schedule};
 use ipu_target::Target;
-use problem::{Problem, Split};
+use problem::{Problem, Split, Width};
 
 /// A transfer that cannot be scheduled. Transfers are numbered in the order given, from 0.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -134,6 +134,9 @@ pub struct Options {
     /// Most words of a row. Of the schedules found close to the best horizon the one with the
     /// shortest longest row is taken; a longer schedule only when that one exceeds this.
     pub row_words: Option<u32>,
+    /// Whether what goes to both tiles of a pair at one address may be sent as 64-bit items, where
+    /// that shortens the phase. With symbolic addresses all buffers must be 8-byte aligned.
+    pub wide: bool,
 }
 
 /// A schedule with its certificate.
@@ -189,39 +192,40 @@ pub fn schedule_with(
     options: Options,
 ) -> Result<Scheduled, ScheduleError> {
     let whole = Split { parts: 1, words: 0 };
-    let mut problem = problem::prepare(target, copies, options.memory, whole)?;
-    let bounds = certificate::bounds(&problem);
-    let binding = certificate::strongest(&bounds);
-    let (mut found, mut limit) = improve::search(&problem, binding.events);
-    // Receivers that must all be free at once keep each other waiting; in parts they do not.
-    let several = problem
-        .messages
-        .iter()
-        .map(|m| m.receivers.1 - m.receivers.0)
-        .max();
-    let mut split = Split {
-        parts: 2,
-        words: binding.events,
-    };
-    let mut fruitless = 0;
-    while split.parts / 2 < several.unwrap_or(0)
-        && fruitless < 2
-        && problem.receivers.len() <= MAX_SPLIT
-        && poor(&found, binding.events)
-    {
-        let parts = problem::prepare(target, copies, options.memory, split)?;
-        let (mut better, ended) = improve::search(&parts, binding.events);
-        if horizon(&better) < horizon(&found) {
-            for f in &mut better {
-                f.construction += &format!(", multicasts in up to {} parts", split.parts);
+    let prepare = |split, width| problem::prepare(target, copies, options.memory, split, width);
+    let narrow = prepare(whole, Width::Narrow)?;
+    let mut widths = Vec::new();
+    if options.wide {
+        let all = prepare(whole, Width::Wide)?;
+        if all.wide {
+            let free = prepare(whole, Width::Free)?;
+            // Nothing is sent twice: both are the same.
+            let repeats = all.messages.iter().any(|m| m.repeated);
+            if free.wide && repeats {
+                widths.push((free, Width::Free));
             }
-            (problem, found, limit) = (parts, better, ended);
-            fruitless = 0;
-        } else {
-            fruitless += 1;
+            widths.push((all, Width::Wide));
         }
-        split.parts *= 2;
     }
+    let bounds = certificate::bounds(widths.last().map_or(&narrow, |w| &w.0));
+    let binding = certificate::strongest(&bounds);
+    // Without 64-bit items the search is the same whether they are allowed or not.
+    let alone = certificate::strongest(&certificate::bounds(&narrow));
+    let mut explored = explore(narrow, Width::Narrow, alone.events, &prepare)?;
+    for (problem, width) in widths {
+        if horizon(&explored.found) <= binding.events {
+            break;
+        }
+        let other = explore(problem, width, binding.events, &prepare)?;
+        if horizon(&other.found) < horizon(&explored.found) {
+            explored = other;
+        }
+    }
+    let Explored {
+        problem,
+        found,
+        limit,
+    } = explored;
     // The certificate counts the words of rows, so that they are encoded in any case.
     let budget = options.row_words.unwrap_or(u32::MAX);
     let mut best: Option<Encoded> = None;
@@ -269,6 +273,68 @@ pub fn schedule_with(
         schedule,
         certificate,
     })
+}
+
+/// What a search found for messages of one form, best first.
+struct Explored {
+    problem: Problem,
+    found: Vec<improve::Found>,
+    limit: Limit,
+}
+
+/// Searches schedules, with multicasts whole and, where that is poor, in parts.
+fn explore(
+    problem: Problem,
+    width: Width,
+    bound: u32,
+    prepare: &dyn Fn(Split, Width) -> Result<Problem, ScheduleError>,
+) -> Result<Explored, ScheduleError> {
+    // Receivers that must all be free at once keep each other waiting; in parts they do not.
+    let several = problem
+        .messages
+        .iter()
+        .map(|m| m.receivers.1 - m.receivers.0)
+        .max();
+    let several = several.unwrap_or(0);
+    let (found, limit) = improve::search(&problem, bound);
+    let mut best = Explored {
+        problem,
+        found,
+        limit,
+    };
+    let mut split = Split {
+        parts: 2,
+        words: bound,
+    };
+    let mut fruitless = 0;
+    while split.parts / 2 < several
+        && fruitless < 2
+        && best.problem.receivers.len() <= MAX_SPLIT
+        && poor(&best.found, bound)
+    {
+        let problem = prepare(split, width)?;
+        let (mut found, limit) = improve::search(&problem, bound);
+        if horizon(&found) < horizon(&best.found) {
+            for f in &mut found {
+                f.construction += &format!(", multicasts in up to {} parts", split.parts);
+            }
+            best = Explored {
+                problem,
+                found,
+                limit,
+            };
+            fruitless = 0;
+        } else {
+            fruitless += 1;
+        }
+        split.parts *= 2;
+    }
+    if width != Width::Narrow {
+        for f in &mut best.found {
+            f.construction += ", 64-bit items";
+        }
+    }
+    Ok(best)
 }
 
 /// A schedule as rows.
