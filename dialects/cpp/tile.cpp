@@ -289,8 +289,9 @@ static void printCalls(OpAsmPrinter &printer, Operation *, DenseI32ArrayAttr til
 // event its kind and fields.
 //   schedule horizon 110 bound 96 by tile 3 {
 //     tile 0 until 110 [send 0 @h+0 x 40 direction 1, mux 5 from 2, mux 45 off, point 61 @x+0]
+// In phases with 64-bit items also `pair 5 from 2`, `pair 69 off` and `format 61 is 1`.
 //   }
-enum EventKind : uint32_t { Send, Mux, Point };
+enum EventKind : uint32_t { Send, Mux, Point, Pair, Format };
 constexpr uint32_t Nobody = ~0u;
 
 static ParseResult parseTransfer(OpAsmParser &parser, SmallVector<int32_t> &words) {
@@ -317,8 +318,8 @@ static ParseResult parseEvent(OpAsmParser &parser, BufferTable &buffers, SmallVe
     return failure(parseWord(parser, words) || buffers.parse(parser, words) || parseOffset(parser, words) ||
                    parseWordAfter(parser, "x", words) || parseWordAfter(parser, "direction", words));
   }
-  if (kind == "mux") {
-    words.push_back(Mux);
+  if (kind == "mux" || kind == "pair") {
+    words.push_back(kind == "mux" ? Mux : Pair);
     if (parseWord(parser, words))
       return failure();
     if (succeeded(parser.parseOptionalKeyword("off"))) {
@@ -331,7 +332,12 @@ static ParseResult parseEvent(OpAsmParser &parser, BufferTable &buffers, SmallVe
     words.push_back(Point);
     return failure(parseWord(parser, words) || buffers.parse(parser, words) || parseOffset(parser, words));
   }
-  return parser.emitError(location) << "unknown event '" << kind << "', one of: send, mux, point";
+  if (kind == "format") {
+    words.push_back(Format);
+    return failure(parseWord(parser, words) || parseWordAfter(parser, "is", words));
+  }
+  return parser.emitError(location) << "unknown event '" << kind
+                                    << "', one of: send, mux, point, pair, format";
 }
 
 static ParseResult parseExchange(OpAsmParser &parser, ArrayAttr &bufferList, DenseI32ArrayAttr &copyTable,
@@ -458,7 +464,8 @@ static void printExchange(OpAsmPrinter &printer, Operation *, ArrayAttr buffers,
       printer << " [";
       s.repeat([&](bool first) {
         separate(first);
-        switch (s.next()) {
+        auto kind = s.next();
+        switch (kind) {
         case Send:
           printer << "send " << s.next() << ' ';
           buffer(s.next());
@@ -466,8 +473,9 @@ static void printExchange(OpAsmPrinter &printer, Operation *, ArrayAttr buffers,
           printer << " x " << s.next();
           printer << " direction " << s.next();
           break;
-        case Mux: {
-          printer << "mux " << s.next();
+        case Mux:
+        case Pair: {
+          printer << (kind == Mux ? "mux " : "pair ") << s.next();
           auto source = s.next();
           if (source == Nobody)
             printer << " off";
@@ -475,6 +483,10 @@ static void printExchange(OpAsmPrinter &printer, Operation *, ArrayAttr buffers,
             printer << " from " << source;
           break;
         }
+        case Format:
+          printer << "format " << s.next();
+          printer << " is " << s.next();
+          break;
         default:
           printer << "point " << s.next() << ' ';
           buffer(s.next());

@@ -10,7 +10,7 @@ use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
 use ipu_program::plan::{Family, Plan};
 use ipu_program::tile::{
     Binding, Bound, Buffer, BufferId, Certificate, Compute, Copy, Event, Row, RowsArea, Schedule,
-    Source, Step, TileProgram, Transfer, View,
+    Source, Step, TileProgram, Transfer, View, WIDE,
 };
 use ipu_program::types::{ElementType, TensorType};
 use melior::Context;
@@ -394,15 +394,18 @@ fn host_functions() -> Vec<Graph> {
 fn event(buffers: u32, tiles: u32) -> impl Strategy<Value = Event> {
     let id = move || (0..buffers).prop_map(BufferId);
     prop_oneof![
-        (word(), id(), 0u32..64, 0u32..64, 1u8..4).prop_map(
-            |(at, buffer, offset, words, direction)| Event::Send {
+        (word(), id(), 0u32..64, 0u32..64, 1u8..4, any::<bool>()).prop_map(
+            |(at, buffer, offset, words, direction, wide)| Event::Send {
                 at,
                 buffer,
-                offset,
-                words,
-                direction
+                // 64-bit items are pairs of words.
+                offset: if wide { offset & !7 } else { offset },
+                words: if wide { words & !1 } else { words },
+                direction: if wide { direction | WIDE } else { direction },
             }
         ),
+        (word(), prop::option::of(0..tiles)).prop_map(|(at, source)| Event::PairMux { at, source }),
+        (word(), 0u8..3).prop_map(|(at, value)| Event::Format { at, value }),
         (word(), prop::option::of(0..tiles)).prop_map(|(at, source)| Event::Mux { at, source }),
         (word(), id(), 0u32..64).prop_map(|(at, buffer, offset)| Event::Pointer {
             at,

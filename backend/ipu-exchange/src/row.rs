@@ -4,7 +4,7 @@
 //! control at their end, `sendpic` at its first event plus one. Because a schedule has at most
 //! one control an event and none in the first two events of a send, every row can be encoded.
 
-use ipu_program::tile::{BufferId, Event, Row};
+use ipu_program::tile::{BufferId, Event, Row, WIDE};
 use ipu_target::Target;
 use ipu_target::geometry::Physical;
 
@@ -17,14 +17,22 @@ pub enum Instruction {
     DelayPointer(u32, BufferId, u32),
     /// Sets the mux at its end (physical tile or the neutral id).
     DelayMux(u32, u32),
-    /// Starts a stream: count, buffer, byte offset, direction.
+    /// Sets the pair's mux at its end (physical tile or the neutral id, as the tile must name it).
+    DelayPairMux(u32, u32),
+    /// Sets the incoming format at its end.
+    DelayFormat(u32, u32),
+    /// Starts a stream: count of items, buffer, byte offset, direction with the width of items.
     Send(u32, BufferId, u32, u8),
-    /// Continues the stream: count, direction.
+    /// Continues the stream: count of items, direction with the width of items.
     SendOffset(u32, u8),
     /// Continues the stream and sets the mux at its first event plus one.
     SendMux(u32, u32),
     /// Continues the stream and sets the incoming pointer at its first event plus one.
     SendPointer(u32, BufferId, u32),
+    /// Continues the stream and sets the pair's mux at its first event plus one.
+    SendPairMux(u32, u32),
+    /// Continues the stream and sets the incoming format at its first event plus one.
+    SendFormat(u32, u32),
 }
 
 impl Instruction {
@@ -34,10 +42,14 @@ impl Instruction {
             Instruction::Delay(n)
             | Instruction::DelayPointer(n, ..)
             | Instruction::DelayMux(n, _)
+            | Instruction::DelayPairMux(n, _)
+            | Instruction::DelayFormat(n, _)
             | Instruction::Send(n, ..)
             | Instruction::SendOffset(n, _)
             | Instruction::SendMux(n, _)
-            | Instruction::SendPointer(n, ..) => n,
+            | Instruction::SendPointer(n, ..)
+            | Instruction::SendPairMux(n, _)
+            | Instruction::SendFormat(n, _) => n,
         }
     }
 }
@@ -76,12 +88,29 @@ pub fn instructions(target: &Target, row: &Row) -> Result<Vec<Instruction>, RowE
                 words,
                 direction,
             } => {
-                if words == 0 || u64::from(at) + u64::from(words) > u64::from(row.horizon) {
+                let mut items = words;
+                if direction & WIDE != 0 {
+                    if words % 2 != 0 || offset % 8 != 0 {
+                        return Err(error(at, "64-bit items that are no pairs of words"));
+                    }
+                    items /= 2;
+                }
+                if items == 0 || u64::from(at) + u64::from(items) > u64::from(row.horizon) {
                     return Err(error(at, "send without words or beyond the horizon"));
                 }
-                sends.push((at, buffer, offset, words, direction));
+                sends.push((at, buffer, offset, items, direction));
             }
             Event::Mux { at, source } => controls.push((at, Control::Mux(mux(target, source)))),
+            Event::PairMux { at, source } => {
+                // The odd tile of a pair names the source's partner.
+                let own = u32::from(Physical::of_logical(row.tile).0) & PAIR_BIT;
+                let value = match source {
+                    Some(_) => mux(target, source) ^ own,
+                    None => target.mux_neutral,
+                };
+                controls.push((at, Control::PairMux(value)));
+            }
+            Event::Format { at, value } => controls.push((at, Control::Format(value.into()))),
             Event::Pointer { at, buffer, offset } => {
                 controls.push((at, Control::Pointer(buffer, offset)));
             }
@@ -100,7 +129,7 @@ pub fn instructions(target: &Target, row: &Row) -> Result<Vec<Instruction>, RowE
         out: Vec::new(),
     };
     let mut pending = controls.into_iter().peekable();
-    for (at, buffer, offset, words, direction) in sends {
+    for (at, buffer, offset, items, direction) in sends {
         if at < writer.now {
             return Err(error(at, "two sends at one event"));
         }
@@ -116,7 +145,7 @@ pub fn instructions(target: &Target, row: &Row) -> Result<Vec<Instruction>, RowE
             return Err(error(e, "control in the first two events of a send"));
         }
         writer.wait_until(at);
-        let end = at + words;
+        let end = at + items;
         let next = |pending: &mut std::iter::Peekable<std::vec::IntoIter<(u32, Control)>>| {
             pending.peek().map_or(end, |c| (c.0 - 1).min(end))
         };
@@ -128,6 +157,8 @@ pub fn instructions(target: &Target, row: &Row) -> Result<Vec<Instruction>, RowE
                 writer.push(match control {
                     Control::Mux(v) => Instruction::SendMux(n, v),
                     Control::Pointer(b, o) => Instruction::SendPointer(n, b, o),
+                    Control::PairMux(v) => Instruction::SendPairMux(n, v),
+                    Control::Format(v) => Instruction::SendFormat(n, v),
                 });
             } else {
                 let n = (next(&mut pending) - writer.now).min(target.sendoff_max_items);
@@ -157,7 +188,12 @@ fn mux(target: &Target, source: Option<u32>) -> u32 {
 enum Control {
     Mux(u32),
     Pointer(BufferId, u32),
+    PairMux(u32),
+    Format(u32),
 }
+
+/// The bit in which the physical numbers of a pair differ.
+const PAIR_BIT: u32 = 2;
 
 struct Writer<'a> {
     target: &'a Target,
@@ -181,8 +217,8 @@ impl Writer<'_> {
 
     fn idle_control(&mut self, event: u32, control: Control) {
         let max = match control {
-            Control::Mux(_) => self.target.delayxpic_max,
-            Control::Pointer(..) => self.target.delaypic_max,
+            Control::Mux(_) | Control::PairMux(_) => self.target.delayxpic_max,
+            Control::Pointer(..) | Control::Format(_) => self.target.delaypic_max,
         };
         if event - self.now > max {
             self.wait_until(event - max);
@@ -191,6 +227,8 @@ impl Writer<'_> {
         self.push(match control {
             Control::Mux(v) => Instruction::DelayMux(n, v),
             Control::Pointer(b, o) => Instruction::DelayPointer(n, b, o),
+            Control::PairMux(v) => Instruction::DelayPairMux(n, v),
+            Control::Format(v) => Instruction::DelayFormat(n, v),
         });
     }
 }

@@ -149,7 +149,8 @@ pub struct Copy {
 /// One event of a tile's row. Events count tile clocks from the start of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
-    /// Emit `words` words from the buffer, one an event, driving `direction` (1, 2 or 3).
+    /// Emit `words` words from the buffer, one an event, driving `direction` (1, 2 or 3). With
+    /// [`WIDE`] added, two words an event, on the bus of the tile and that of its partner.
     Send {
         /// First event.
         at: u32,
@@ -159,7 +160,7 @@ pub enum Event {
         offset: u32,
         /// Number of words.
         words: u32,
-        /// Fabric direction mask.
+        /// Fabric direction mask, and [`WIDE`] for 64-bit items.
         direction: u8,
     },
     /// Select a source tile (logical), or nobody.
@@ -178,13 +179,34 @@ pub enum Event {
         /// Byte offset in it.
         offset: u32,
     },
+    /// Select a source of 64-bit items (logical) for both tiles of the pair, or nobody.
+    PairMux {
+        /// Event at which it takes effect.
+        at: u32,
+        /// The tile, `None` for neutral.
+        source: Option<u32>,
+    },
+    /// Set the format of what arrives.
+    Format {
+        /// Event at which it takes effect.
+        at: u32,
+        /// 0 for words; for 64-bit items the fabric direction from which they come, 1 or 2.
+        value: u8,
+    },
 }
+
+/// Stream control of 64-bit items, beside the direction mask.
+pub const WIDE: u8 = 4;
 
 impl Event {
     /// Event number at which it takes effect.
     pub fn at(&self) -> u32 {
         match *self {
-            Event::Send { at, .. } | Event::Mux { at, .. } | Event::Pointer { at, .. } => at,
+            Event::Send { at, .. }
+            | Event::Mux { at, .. }
+            | Event::Pointer { at, .. }
+            | Event::PairMux { at, .. }
+            | Event::Format { at, .. } => at,
         }
     }
 }

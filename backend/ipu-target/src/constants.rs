@@ -158,6 +158,8 @@ target! {
     mux_neutral,
     /// First mux value of the host ports.
     mux_host_base,
+    /// Fewest items of a message of 64-bit items.
+    min_wide_items,
     /// Most items of `send`, `sendpic` and `sendpicp`.
     send_max_items,
     /// Most items of `sendoff`.

@@ -16,7 +16,7 @@ use ipu_program::host::HostValues;
 use ipu_program::kernels::Kernels;
 use ipu_program::tile::{
     Binding, Buffer, BufferId, Compute, Copy, Event, Row, RowsArea, Schedule, Source, Step,
-    TileProgram, Transfer,
+    TileProgram, Transfer, WIDE,
 };
 use ipu_program::view::Walk;
 use melior::ir::OperationRef;
@@ -531,13 +531,29 @@ impl Reader {
                         ..
                     } => {
                         self.check_span(buffer, offset, words)?;
-                        if !(1..=3).contains(&direction) {
+                        if !(1..=3).contains(&(direction & !WIDE)) {
                             return Err(format!(
-                                "sends on tile {tile} in direction {direction}, not 1, 2 or 3"
+                                "sends on tile {tile} in direction {direction}, not 1, 2 or 3 (or \
+                                 4 more for 64-bit items)"
+                            ));
+                        }
+                        if direction & WIDE != 0 && (!words.is_multiple_of(2) || offset % 8 != 0) {
+                            return Err(format!(
+                                "sends {words} words at offset {offset} on tile {tile}, which are \
+                                 no 64-bit items"
                             ));
                         }
                     }
-                    Event::Mux { source, .. } => source.map_or(Ok(()), |s| self.in_range(s))?,
+                    Event::Mux { source, .. } | Event::PairMux { source, .. } => {
+                        source.map_or(Ok(()), |s| self.in_range(s))?;
+                    }
+                    Event::Format { value, .. } => {
+                        if value > 2 {
+                            return Err(format!(
+                                "sets format {value} on tile {tile}, not 0, 1 or 2"
+                            ));
+                        }
+                    }
                     Event::Pointer { buffer, offset, .. } => self.check_span(buffer, offset, 0)?,
                 }
             }

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 const SEND: u32 = 0;
 const MUX: u32 = 1;
 const POINT: u32 = 2;
+const PAIR: u32 = 3;
+const FORMAT: u32 = 4;
 const NOBODY: u32 = u32::MAX;
 
 /// A reader of the words of a table.
@@ -90,6 +92,14 @@ impl Table<'_> {
                 at,
                 buffer: self.buffer()?,
                 offset: self.next()?,
+            },
+            (PAIR, at) => Event::PairMux {
+                at,
+                source: self.next().map(|s| (s != NOBODY).then_some(s))?,
+            },
+            (FORMAT, at) => Event::Format {
+                at,
+                value: u8::try_from(self.next()?).ok()?,
             },
             _ => return None,
         })
@@ -193,6 +203,10 @@ impl TableBuilder {
                     Event::Pointer { at, buffer, offset } => {
                         out.extend([POINT, at, self.buffer(buffer), offset]);
                     }
+                    Event::PairMux { at, source } => {
+                        out.extend([PAIR, at, source.unwrap_or(NOBODY)]);
+                    }
+                    Event::Format { at, value } => out.extend([FORMAT, at, value.into()]),
                 }
             }
         }

@@ -4,13 +4,14 @@
 //! and on which of them continue or overlap each other; not on which buffers they are, nor where
 //! in them they lie. So a phase is first brought into a canonical form: buffers are numbered by
 //! first appearance, and on each tile the offsets in each buffer count from the least one that the
-//! phase uses there. That form is scheduled, and the events are moved back. Layers of a network
+//! phase uses there. Two tiles of a pair count from the same one, a multiple of 8, so that 64-bit
+//! items remain what they are. That form is scheduled, and the events are moved back. Layers of a network
 //! with equal shapes, and the candidates of one compilation, share most of their forms.
 //!
 //! What is found depends on the form alone, so that results do not depend on what was asked before
 //! or on which thread asked first.
 
-use ipu_exchange::schedule::{Options, ScheduleError, Scheduled, schedule_with};
+use ipu_exchange::schedule::{Memory, Options, ScheduleError, Scheduled, schedule_with};
 use ipu_program::tile::{BufferId, Copy, Event, Row, Schedule, Transfer};
 use ipu_target::Target;
 use std::collections::{BTreeMap, HashMap};
@@ -23,12 +24,34 @@ const MAX_WORDS: usize = 1 << 24;
 pub struct Canonical {
     copies: Vec<Copy>,
     buffers: Vec<BufferId>,
-    /// Least offset that is used, by canonical buffer and tile.
-    bases: HashMap<(BufferId, u32), u32>,
+    bases: Bases,
+}
+
+/// Where the offsets of a form count from: the last pair of words at or before the least offset
+/// that is used in a buffer on a pair of tiles.
+#[derive(Default)]
+struct Bases(HashMap<(BufferId, u32), u32>);
+
+impl Bases {
+    fn note(&mut self, buffer: BufferId, tile: u32, offset: u32) {
+        let base = self.0.entry((buffer, tile / 2)).or_insert(u32::MAX);
+        *base = (*base).min(offset & !7);
+    }
+
+    fn get(&self, buffer: BufferId, tile: u32) -> u32 {
+        self.0.get(&(buffer, tile / 2)).copied().unwrap_or(0)
+    }
 }
 
 /// What identifies a form.
 pub type Key = Vec<u32>;
+
+/// Buffers are 8-byte aligned, which placement sees to, so that 64-bit items may be used.
+const OPTIONS: Options = Options {
+    memory: Memory::Symbolic,
+    row_words: None,
+    wide: true,
+};
 
 impl Canonical {
     /// The canonical form of a phase.
@@ -49,20 +72,15 @@ impl Canonical {
                 transfers: c.transfers.clone(),
             })
             .collect();
-        let mut bases: HashMap<(BufferId, u32), u32> = HashMap::new();
-        let mut least = |buffer: BufferId, tile: u32, offset: u32| {
-            let base = bases.entry((buffer, tile)).or_insert(offset);
-            *base = (*base).min(offset);
-        };
+        let mut bases = Bases::default();
         for c in &renamed {
             for t in &c.transfers {
-                least(c.source, t.source, t.source_offset);
+                bases.note(c.source, t.source, t.source_offset);
                 for &(tile, offset) in &t.destinations {
-                    least(c.destination, tile, offset);
+                    bases.note(c.destination, tile, offset);
                 }
             }
         }
-        let base = |buffer: BufferId, tile: u32| bases.get(&(buffer, tile)).copied().unwrap_or(0);
         for c in &mut renamed {
             let (from, to) = (c.source, c.destination);
             for Transfer {
@@ -72,9 +90,9 @@ impl Canonical {
                 ..
             } in &mut c.transfers
             {
-                *source_offset -= base(from, *source);
+                *source_offset -= bases.get(from, *source);
                 for (tile, offset) in destinations {
-                    *offset -= base(to, *tile);
+                    *offset -= bases.get(to, *tile);
                 }
             }
         }
@@ -102,7 +120,7 @@ impl Canonical {
     /// A schedule of the form as one of the phase.
     fn back(&self, schedule: &Schedule) -> Schedule {
         let place = |tile: u32, buffer: BufferId, offset: u32| {
-            let base = self.bases.get(&(buffer, tile)).copied().unwrap_or(0);
+            let base = self.bases.get(buffer, tile);
             let known = self.buffers.get(buffer.0 as usize).copied();
             (known.unwrap_or(buffer), base + offset)
         };
@@ -112,7 +130,7 @@ impl Canonical {
                 Event::Send { buffer, offset, .. } | Event::Pointer { buffer, offset, .. } => {
                     (*buffer, *offset) = place(tile, *buffer, *offset);
                 }
-                Event::Mux { .. } => {}
+                Event::Mux { .. } | Event::PairMux { .. } | Event::Format { .. } => {}
             }
             event
         };
@@ -170,14 +188,14 @@ impl Cache {
     /// # Errors
     /// As [`schedule_with`].
     pub fn schedule(&self, target: &Target, copies: &[Copy]) -> Result<Scheduled, ScheduleError> {
-        let alone = || schedule_with(target, copies, Options::default());
+        let alone = || schedule_with(target, copies, OPTIONS);
         // A form loses what would be wrong with the offsets.
         if !plain(copies) {
             return alone();
         }
         let form = Canonical::of(copies);
         let slot = self.slot(form.key());
-        let find = || schedule_with(target, &form.copies, Options::default()).ok();
+        let find = || schedule_with(target, &form.copies, OPTIONS).ok();
         match slot.get_or_init(find) {
             Some(found) => Ok(Scheduled {
                 schedule: form.back(&found.schedule),

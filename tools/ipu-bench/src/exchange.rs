@@ -69,8 +69,13 @@ struct RowOut {
     incoming_base: &'static str,
 }
 
-/// Schedules every file in the order given and prints the results.
-pub fn run(files: &[std::path::PathBuf], format: Format, rows_out: Option<&Path>) -> Result<()> {
+/// Schedules every file in the order given and prints the results; `paired` allows 64-bit items.
+pub fn run(
+    files: &[std::path::PathBuf],
+    format: Format,
+    rows_out: Option<&Path>,
+    paired: bool,
+) -> Result<()> {
     let target = Target::ipu21();
     let encoder = RowEncoder::new()?;
     let mut rows = Vec::with_capacity(files.len());
@@ -87,6 +92,7 @@ pub fn run(files: &[std::path::PathBuf], format: Format, rows_out: Option<&Path>
         let options = Options {
             memory: Memory::Absolute,
             row_words: None,
+            wide: paired,
         };
         let found = schedule_with(target, std::slice::from_ref(&copy), options);
         let cpu_ms = cpu_ms() - before;

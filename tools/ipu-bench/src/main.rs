@@ -90,6 +90,9 @@ enum Command {
         /// Writes the encoded rows of all phases to this JSON file.
         #[arg(long, value_name = "FILE")]
         rows_out: Option<PathBuf>,
+        /// Allows 64-bit items for what goes to both tiles of a pair at one address.
+        #[arg(long)]
+        paired: bool,
     },
     /// Times operator selection on encoders of the size of known models.
     Selection {
@@ -177,7 +180,8 @@ fn run(command: Command) -> Result<()> {
             files,
             format,
             rows_out,
-        } => exchange::run(&files, format, rows_out.as_deref()),
+            paired,
+        } => exchange::run(&files, format, rows_out.as_deref(), paired),
         Command::Selection {
             format,
             model,

@@ -14,6 +14,18 @@ pub(super) struct Stream {
     pub items: u32,
     pub address: u32,
     pub direction: u8,
+    /// Bytes of an item: 4, or 8 on two buses.
+    pub bytes: u32,
+}
+
+impl Stream {
+    pub fn end(&self) -> u32 {
+        self.start + self.items
+    }
+
+    pub fn words(&self) -> u32 {
+        self.items * (self.bytes / 4)
+    }
 }
 
 /// A decoded row.
@@ -27,6 +39,10 @@ pub(super) struct Decoded {
     pub mux: Vec<(u32, u32)>,
     /// Event and byte address of each setting, by time.
     pub pointer: Vec<(u32, u32)>,
+    /// Event and value of each setting of the pair's mux, by time.
+    pub pair_mux: Vec<(u32, u32)>,
+    /// Event and value of each setting of the incoming format, by time.
+    pub format: Vec<(u32, u32)>,
     /// Events until it returns.
     pub length: u32,
     /// Bytes that its fetch touches, the end exclusive, when it has an address.
@@ -36,11 +52,13 @@ pub(super) struct Decoded {
 #[derive(Default)]
 struct Reader {
     now: u32,
-    /// Next address and direction of the stream.
-    stream: Option<(u32, u8)>,
+    /// Next address, direction and bytes of an item of the stream.
+    stream: Option<(u32, u8, u32)>,
     sends: Vec<Stream>,
     mux: Vec<(u32, u32)>,
     pointer: Vec<(u32, u32)>,
+    pair_mux: Vec<(u32, u32)>,
+    format: Vec<(u32, u32)>,
     /// First events of messages: where an address is given.
     starts: Vec<u32>,
 }
@@ -52,21 +70,23 @@ impl Reader {
         Ok(())
     }
 
-    fn begin(&mut self, address: u32, direction: u8) {
-        self.stream = Some((address, direction));
+    /// Starts a stream at an item, with its control.
+    fn begin(&mut self, item: u32, control: u32) {
+        let bytes = if control & 4 == 0 { 4 } else { 8 };
+        self.stream = Some((item * bytes, (control & 3) as u8, bytes));
         self.starts.push(self.now);
     }
 
     /// Emits items at the current event, without advancing.
     fn emit(&mut self, items: u32) -> Result<(), String> {
-        let Some((address, direction)) = &mut self.stream else {
+        let Some((address, direction, bytes)) = &mut self.stream else {
             return Err("continues a stream that was never started".to_owned());
         };
         if *direction != 0 {
             let joins = self.sends.last_mut().filter(|s| {
-                s.start + s.items == self.now
-                    && s.address + 4 * s.items == *address
-                    && s.direction == *direction
+                s.end() == self.now
+                    && s.address + s.bytes * s.items == *address
+                    && (s.direction, s.bytes) == (*direction, *bytes)
             });
             match joins {
                 Some(s) => s.items += items,
@@ -75,12 +95,31 @@ impl Reader {
                     items,
                     address: *address,
                     direction: *direction,
+                    bytes: *bytes,
                 }),
             }
         }
         *address = address
-            .checked_add(4 * items)
+            .checked_add(*bytes * items)
             .ok_or("sends beyond the address space")?;
+        Ok(())
+    }
+
+    /// A setting of a mux: of the tile's own, or of the pair's.
+    fn steer(&mut self, at: u32, pair: bool, value: u32) {
+        let list = if pair { &mut self.pair_mux } else { &mut self.mux };
+        list.push((at, value));
+    }
+
+    /// A setting of the incoming side: the pointer, or the format.
+    fn receive(&mut self, at: u32, format: bool, value: u32) -> Result<(), String> {
+        if !format {
+            self.pointer.push((at, value * 4));
+        } else if value > 2 {
+            return Err(format!("sets format {value}, not 0, 1 or 2"));
+        } else {
+            self.format.push((at, value));
+        }
         Ok(())
     }
 
@@ -89,52 +128,53 @@ impl Reader {
         let w = words[i];
         if w >> 19 == 0x0814 {
             self.advance((w & 0x7_ffff) + 1)?;
-        } else if w >> 26 == 0x18 && w >> 18 & 1 == 0 {
+        } else if w >> 26 == 0x18 {
             self.advance((w >> 19 & 0x7f) + 1)?;
-            self.pointer.push((self.now, (w & 0x3_ffff) * 4));
-        } else if w >> 26 == 0x19 && w >> 13 & 1 == 0 {
+            self.receive(self.now, w >> 18 & 1 == 1, w & 0x3_ffff)?;
+        } else if w >> 26 == 0x19 {
             self.advance((w >> 14 & 0xfff) + 1)?;
-            self.mux.push((self.now, w & 0x1fff));
-        } else if w >> 27 == 0x0f && w & 4 == 0 && w >> 28 == 0x7 {
+            self.steer(self.now, w >> 13 & 1 == 1, w & 0x1fff);
+        } else if w >> 27 == 0x0f && w >> 28 == 0x7 {
             let items = (w >> 21 & 0x3f) + 1;
-            self.begin((w >> 3 & 0x3_ffff) * 4, (w & 3) as u8);
+            self.begin(w >> 3 & 0x3_ffff, w & 7);
             self.emit(items)?;
             self.advance(items)?;
-        } else if w >> 27 == 0x0e && w >> 20 & 1 == 0 && w & 4 == 0 && w >> 3 & 0x7ff == 0 {
+        } else if w >> 27 == 0x0e && w >> 20 & 1 == 0 && w >> 3 & 0x7ff == 0 {
             let items = ((w >> 21 & 0x3f) | (w >> 14 & 0x3f) << 6) + 1;
             if let Some(s) = &mut self.stream {
+                if w >> 2 & 1 != u32::from(s.2 == 8) {
+                    return Err("changes the width of items within a stream".to_owned());
+                }
                 s.1 = (w & 3) as u8;
             }
             self.emit(items)?;
             self.advance(items)?;
-        } else if w >> 27 == 0x0e && w >> 20 & 1 == 1 && w >> 18 & 1 == 0 {
+        } else if w >> 27 == 0x0e && w >> 20 & 1 == 1 {
             let items = (w >> 21 & 0x3f) + 1;
+            let other = w >> 18 & 1 == 1;
             if w >> 19 & 1 == 0 {
-                self.mux.push((self.now + 1, w & 0x1fff));
+                self.steer(self.now + 1, other, w & 0x1fff);
             } else {
-                self.pointer.push((self.now + 1, (w & 0x3_ffff) * 4));
+                self.receive(self.now + 1, other, w & 0x3_ffff)?;
             }
             self.emit(items)?;
             self.advance(items)?;
-        } else if w >> 28 == 0xf && w >> 27 & 1 == 0 && w & 4 == 0 {
+        } else if w >> 28 == 0xf {
             let second = words.get(i + 1).copied().ok_or("ends within a sendpicp")?;
             if !i.is_multiple_of(2) {
                 return Err("sets two controls at an odd word".to_owned());
             }
-            if second >> 31 != 0 {
-                return Err("addresses the paired mux".to_owned());
-            }
             let items = (w >> 21 & 0x3f) + 1;
-            self.mux.push((self.now + 1, second >> 18 & 0x1fff));
-            self.pointer.push((self.now + 1, (second & 0x3_ffff) * 4));
+            self.steer(self.now + 1, second >> 31 != 0, second >> 18 & 0x1fff);
+            self.receive(self.now + 1, w >> 27 & 1 == 1, second & 0x3_ffff)?;
             if w & 3 != 0 {
-                self.begin((w >> 3 & 0x3_ffff) * 4, (w & 3) as u8);
+                self.begin(w >> 3 & 0x3_ffff, w & 7);
                 self.emit(items)?;
             }
             self.advance(items)?;
             return Ok(2);
         } else {
-            return Err(format!("({w:#010x}) is not a 32-bit exchange instruction"));
+            return Err(format!("({w:#010x}) is not an exchange instruction"));
         }
         Ok(1)
     }
@@ -174,18 +214,24 @@ pub(super) fn decode(target: &Target, row: &EncodedRow) -> Result<Decoded, Check
     if i + 1 != row.words.len() {
         return Err(fail("does not end with its only return".to_owned()));
     }
-    for (what, events) in [("mux", &reader.mux), ("pointer", &reader.pointer)] {
+    // Rule of the public builder: the first word of a message carries its address.
+    let closed = |e: u32| {
+        let next = reader.starts.partition_point(|&s| s <= e);
+        next > 0 && e < reader.starts[next - 1] + 2
+    };
+    let kinds = [
+        ("mux", &reader.mux),
+        ("pointer", &reader.pointer),
+        ("pair's mux", &reader.pair_mux),
+        ("format", &reader.format),
+    ];
+    for (what, events) in kinds {
         if let Some(pair) = events.windows(2).find(|p| p[0].0 >= p[1].0) {
             return Err(fail(format!(
                 "sets the {what} twice at event {}",
                 pair[0].0
             )));
         }
-        // Rule of the public builder: the first word of a message carries its address.
-        let closed = |e: u32| {
-            let next = reader.starts.partition_point(|&s| s <= e);
-            next > 0 && e < reader.starts[next - 1] + 2
-        };
         if let Some(e) = events.iter().find(|e| closed(e.0)) {
             return Err(fail(format!(
                 "sets the {what} at event {}, in the first two of a message",
@@ -193,20 +239,63 @@ pub(super) fn decode(target: &Target, row: &EncodedRow) -> Result<Decoded, Check
             )));
         }
     }
-    if let Some(&(at, last)) = reader.mux.last()
-        && last != target.mux_neutral
-    {
-        return Err(fail(format!(
-            "leaves the mux at {last:#x} (set at event {at}), not neutral"
-        )));
+    for (what, events, neutral) in [
+        ("mux", &reader.mux, target.mux_neutral),
+        ("pair's mux", &reader.pair_mux, target.mux_neutral),
+        ("format", &reader.format, 0),
+    ] {
+        if let Some(&(at, last)) = events.last()
+            && last != neutral
+        {
+            return Err(fail(format!(
+                "leaves the {what} at {last:#x} (set at event {at}), not neutral"
+            )));
+        }
     }
+    // What a 64-bit message sets stands alone at its event.
+    let alone = reader.pair_mux.iter().chain(&reader.format);
+    for &(at, _) in alone {
+        let there = |(_, list): &&(&str, &Vec<(u32, u32)>)| {
+            list.binary_search_by_key(&at, |s: &(u32, u32)| s.0).is_ok()
+        };
+        if kinds.iter().filter(there).count() > 1 {
+            return Err(fail(format!(
+                "sets something else at event {at}, where a 64-bit message sets the pair's mux or \
+                 the format"
+            )));
+        }
+    }
+    short(target, &reader).map_err(fail)?;
     Ok(Decoded {
         tile: row.tile,
         physical: physical(row.tile),
         sends: reader.sends,
         mux: reader.mux,
         pointer: reader.pointer,
+        pair_mux: reader.pair_mux,
+        format: reader.format,
         length: reader.now,
         own,
     })
+}
+
+/// Messages of 64-bit items have a least length.
+fn short(target: &Target, reader: &Reader) -> Result<(), String> {
+    for s in reader.sends.iter().filter(|s| s.bytes == 8) {
+        let first = reader.starts.partition_point(|&at| at <= s.start);
+        let behind = reader.starts[first..].iter().copied();
+        let behind = behind.take_while(|&at| at < s.end());
+        let mut start = s.start;
+        for next in behind.chain([s.end()]) {
+            if next - start < target.min_wide_items {
+                return Err(format!(
+                    "sends {} 64-bit items at event {start}, a message has at least {}",
+                    next - start,
+                    target.min_wide_items
+                ));
+            }
+            start = next;
+        }
+    }
+    Ok(())
 }

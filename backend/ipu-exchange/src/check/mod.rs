@@ -9,6 +9,9 @@
 //! - a mux that does not end neutral or selects a tile of which nothing arrives, a write before
 //!   any pointer was set,
 //! - words of a transfer that do not arrive or arrive from elsewhere, and stray writes,
+//! - 64-bit items: fewer than a message has, a pair's mux that its later tile sets or that selects
+//!   when nothing arrives, a format that does not say what arrives, tiles of a pair that write at
+//!   different addresses, a partner that sends or receives while its bus is borrowed,
 //! - rows shorter than their last write plus the guard,
 //! - sends and receives that overlap in time on one memory element, or either with the row's own
 //!   elements,
@@ -17,12 +20,14 @@
 //!
 //! All of it works on runs of words, so that its time follows the number of messages.
 
+mod arrive;
 mod decode;
 mod order;
+mod pair;
 
 use decode::{Decoded, decode};
 use ipu_target::Target;
-use ipu_target::geometry::{Physical, direction, time_to_mux};
+use ipu_target::geometry::Physical;
 use std::collections::BTreeMap;
 
 /// The encoded row of one tile.
@@ -69,17 +74,26 @@ pub struct Checked {
     pub words: u64,
 }
 
-/// A run of consecutive words written.
+/// A run of consecutive items written.
 #[derive(Clone, Copy)]
 struct Write {
-    /// Event of the first word.
+    /// Event of the first item.
     start: u32,
     words: u32,
+    /// Words written at each event.
+    width: u32,
     address: u32,
     /// Logical tile that sent it, the address it was read from and the event of the send.
     source: u32,
     source_address: u32,
     sent: u32,
+}
+
+impl Write {
+    /// First event after it.
+    fn end(&self) -> u32 {
+        self.start + self.words / self.width
+    }
 }
 
 /// What one transfer puts on one tile.
@@ -99,93 +113,6 @@ struct Seen {
     start: u32,
     /// First event after its last write anywhere.
     end: u32,
-}
-
-/// Follows the mux of one tile and lists what is written, by time.
-fn writes(
-    target: &Target,
-    tile: u32,
-    d: &Decoded,
-    rows: &[Decoded],
-    of_physical: &[u32],
-) -> Result<Vec<Write>, CheckError> {
-    let fail = |what: String| CheckError { tile, what };
-    let delay = target.first_write_after_mux + 2 * d.physical.row() as u32;
-    let mut out = Vec::new();
-    let mut pointers = d.pointer.iter().peekable();
-    let mut pointer: Option<u32> = None;
-    for (i, &(from, selected)) in d.mux.iter().enumerate() {
-        if selected == target.mux_neutral {
-            continue;
-        }
-        // The last setting is neutral, so another one follows.
-        let to = d.mux.get(i + 1).map_or(from, |m| m.0);
-        let row = of_physical.get(selected as usize).copied();
-        let Some(s) = row.and_then(|r| rows.get(r as usize)) else {
-            return Err(fail(format!(
-                "selects physical tile {selected} at event {from}, which has no row"
-            )));
-        };
-        let lag = i64::from(time_to_mux(s.physical, d.physical)) + 1;
-        let towards = direction(s.physical, d.physical);
-        // Arrivals are in the order of the sends.
-        let first = s
-            .sends
-            .partition_point(|x| i64::from(x.start) + i64::from(x.items) + lag <= i64::from(from));
-        let mut covered = from;
-        for stream in &s.sends[first..] {
-            let start = i64::from(stream.start) + lag;
-            if start >= i64::from(to) {
-                break;
-            }
-            if stream.direction & towards == 0 {
-                continue;
-            }
-            let begin = start.max(i64::from(from)) as u32;
-            let end = (start + i64::from(stream.items)).min(i64::from(to)) as u32;
-            if begin != covered {
-                break;
-            }
-            covered = end;
-            let skipped = (i64::from(begin) - start) as u32;
-            let mut source_address = stream.address + 4 * skipped;
-            let mut sent = stream.start + skipped;
-            let mut event = begin + delay;
-            let mut words = end - begin;
-            while words > 0 {
-                while let Some(&(_, address)) = pointers.next_if(|p| p.0 <= event) {
-                    pointer = Some(address);
-                }
-                let run = pointers.peek().map_or(words, |p| words.min(p.0 - event));
-                let Some(address) = pointer else {
-                    return Err(fail(format!(
-                        "a word is written at event {event} before any pointer is set"
-                    )));
-                };
-                out.push(Write {
-                    start: event,
-                    words: run,
-                    address,
-                    source: s.tile,
-                    source_address,
-                    sent,
-                });
-                let next = u64::from(address) + 4 * u64::from(run);
-                pointer = Some(u32::try_from(next).unwrap_or(u32::MAX));
-                event += run;
-                words -= run;
-                source_address += 4 * run;
-                sent += run;
-            }
-        }
-        if covered != to {
-            return Err(fail(format!(
-                "selects tile {} at event {covered}, when nothing arrives from it",
-                s.tile
-            )));
-        }
-    }
-    Ok(out)
 }
 
 /// Compares what is written on a tile with what must be, and notes when. Both are grouped by
@@ -212,7 +139,7 @@ fn delivered(
             w.source,
             w.source_address + done,
             w.address + done,
-            w.start + done / 4
+            w.start + done / (4 * w.width)
         ))
     };
     written.sort_unstable_by_key(|w| {
@@ -255,8 +182,8 @@ fn delivered(
             }
             let bytes = (4 * w.words - done).min(4 * e.words - got);
             let s = &mut seen[e.transfer as usize];
-            s.start = s.start.min(w.sent + done / 4);
-            s.end = s.end.max(w.start + (done + bytes) / 4);
+            s.start = s.start.min(w.sent + done / (4 * w.width));
+            s.end = s.end.max(w.start + (done + bytes).div_ceil(4 * w.width));
             got += bytes;
             done += bytes;
             if done == 4 * w.words {
@@ -330,21 +257,23 @@ pub fn check(
     };
     let mut seen = vec![never; transfers.len()];
     let mut result = Checked::default();
+    let mut pairs = pair::Pairs::new(&decoded);
     for d in &decoded {
         let tile = d.tile;
         let fail = |what: String| CheckError { tile, what };
-        let mut written = writes(target, tile, d, &decoded, &of_physical)?;
+        let mut written = arrive::writes(target, d, &decoded, &of_physical)?;
         if let Some(w) = written.last()
-            && w.start + w.words + target.receive_guard > d.length
+            && w.end() + target.receive_guard > d.length
         {
             return Err(fail(format!(
                 "returns at event {}, its last write at {} needs {} more",
                 d.length,
-                w.start + w.words - 1,
+                w.end() - 1,
                 target.receive_guard
             )));
         }
         memory(target, d, &written).map_err(fail)?;
+        pairs.note(target, d, &written)?;
         let mut want = expected.remove(&tile).unwrap_or_default();
         delivered(tile, &mut written, &mut want, &mut seen)?;
         result.words += want.iter().map(|e| u64::from(e.words)).sum::<u64>();
@@ -356,6 +285,7 @@ pub fn check(
             what: "receives words but has no row".to_owned(),
         });
     }
+    pairs.finish()?;
     order::check(transfers, &seen)?;
     Ok(result)
 }
@@ -377,9 +307,11 @@ fn memory(target: &Target, row: &Decoded, written: &[Write]) -> Result<(), Strin
     let sends = row
         .sends
         .iter()
-        .map(|s| (s.start, s.items, s.address, false));
-    let receives = written.iter().map(|w| (w.start, w.words, w.address, true));
-    for (start, words, address, write) in sends.chain(receives) {
+        .map(|s| (s.start, s.items, s.words(), s.address, false));
+    let receives = written
+        .iter()
+        .map(|w| (w.start, w.end() - w.start, w.words, w.address, true));
+    for (start, events, words, address, write) in sends.chain(receives) {
         let verb = if write { "writes" } else { "sends" };
         if !inside(address, words) {
             return Err(format!(
@@ -394,7 +326,7 @@ fn memory(target: &Target, row: &Decoded, written: &[Write]) -> Result<(), Strin
                     "{verb} at {address:#x}, an element of the row itself"
                 ));
             }
-            uses.push((e, start, start + words + guard, write, address));
+            uses.push((e, start, start + events + guard, write, address));
         }
     }
     uses.sort_unstable();

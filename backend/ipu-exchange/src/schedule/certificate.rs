@@ -144,19 +144,19 @@ pub(super) fn bounds(problem: &Problem) -> Vec<Bound> {
             let s = &mut sends[m.source as usize];
             *s = (s.0.min(earliest as u32), s.1.min(tail));
             // A message alone takes as long.
-            routes.raise(x + m.words + end, port.logical);
+            routes.raise(x + m.events + end, port.logical);
         }
     }
     for (i, port) in problem.ports.iter().enumerate() {
         if port.sent > 0 {
             let (start, tail) = sends[i];
-            ports.raise(port.sent, port.logical);
-            let row = problem.min_sender_row.max(port.sent + tail);
+            ports.raise(port.least_sent, port.logical);
+            let row = problem.min_sender_row.max(port.least_sent + tail);
             routes.raise(start + row, port.logical);
         }
         if port.received > 0 {
-            ports.raise(port.received, port.logical);
-            let end = port.write_delay + port.received + problem.guard;
+            ports.raise(port.least_received, port.logical);
+            let end = port.write_delay + port.least_received + problem.guard;
             receivers.raise(1 + end, port.logical);
             routes.raise(windows[i] + end, port.logical);
         }
@@ -165,8 +165,8 @@ pub(super) fn bounds(problem: &Problem) -> Vec<Bound> {
         .ports
         .chunk_by(|a, b| a.logical / 2 == b.logical / 2)
     {
-        let sent: u32 = pair.iter().map(|p| p.sent).sum();
-        let received: u32 = pair.iter().map(|p| p.received).sum();
+        let sent: u32 = pair.iter().map(|p| p.least_words).sum();
+        let received: u32 = pair.iter().map(|p| p.least_received).sum();
         lanes.raise(sent.max(received).div_ceil(2), pair[0].logical & !1);
     }
     let mut all = vec![ports, receivers, routes, lanes];

@@ -37,7 +37,7 @@ pub(super) fn list(engine: &mut Engine, mirror: bool, order: &[u32]) {
         if !complete.is_empty() {
             let ends = problem.receivers(m).iter().map(|r| {
                 let x = (k as i32 + engine.lag(r)) as u32;
-                x + m.words + problem.ports[r.tile as usize].write_delay
+                x + m.events + problem.ports[r.tile as usize].write_delay
             });
             complete[i as usize] = ends.max().unwrap_or(0);
         }
@@ -159,15 +159,15 @@ pub(super) fn dispatch(engine: &mut Engine, rule: Rule, until: u64) -> bool {
             // Asked again, for how its pointers are set.
             let k = engine.fit(i, k, u32::MAX);
             engine.place(i, k);
-            to_send[m.source as usize] -= i64::from(m.words);
+            to_send[m.source as usize] -= i64::from(m.events);
             for r in problem.receivers(m) {
-                to_receive[r.tile as usize] -= i64::from(m.words);
+                to_receive[r.tile as usize] -= i64::from(m.events);
             }
             let at = match rule.driver {
                 Driver::Sender => i64::from(k),
                 Driver::Receiver => i64::from(k) + i64::from(engine.lag(&problem.receivers(m)[0])),
             };
-            next = (at + i64::from(m.words)) as u32;
+            next = (at + i64::from(m.events)) as u32;
         }
         if !pending[port as usize].is_empty() {
             let key = -own(port as usize, &to_send, &to_receive);

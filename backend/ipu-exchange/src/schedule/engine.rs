@@ -118,6 +118,18 @@ pub(super) struct Placement {
     pub early: Vec<u8>,
 }
 
+/// Events by which a format is set before the first write.
+pub(super) const FORMAT_LEAD: u32 = 2;
+
+/// The mux window `[at, end)` with the event before it, at which the mux of a pair is set.
+fn wide_window(mirror: bool, r: &Receiver, at: u32, end: u32) -> (u32, u32) {
+    match (r.format != 0, mirror) {
+        (false, _) => (at, end),
+        (true, false) => (at - 1, end),
+        (true, true) => (at, end + 1),
+    }
+}
+
 /// How a pointer is provided.
 const CONTINUES: u8 = u8::MAX;
 
@@ -127,6 +139,8 @@ pub(super) struct Engine<'a> {
     pub mirror: bool,
     pub sends: Vec<Intervals>,
     pub muxes: Vec<Intervals>,
+    /// Mux windows that a tile must not have because its bus is borrowed: they may overlap.
+    borrowed: Vec<Intervals>,
     points: Points,
     /// Intervals of reads and of writes of each shared element.
     reads: Vec<Intervals>,
@@ -154,6 +168,7 @@ impl<'a> Engine<'a> {
             mirror: false,
             sends: vec![Intervals::default(); n],
             muxes: vec![Intervals::default(); n],
+            borrowed: vec![Intervals::default(); if problem.wide { n } else { 0 }],
             points: Points::new(n),
             reads: vec![Intervals::default(); problem.slot_count as usize],
             writes: vec![Intervals::default(); problem.slot_count as usize],
@@ -172,6 +187,7 @@ impl<'a> Engine<'a> {
         for list in [
             &mut self.sends,
             &mut self.muxes,
+            &mut self.borrowed,
             &mut self.reads,
             &mut self.writes,
         ] {
@@ -201,7 +217,7 @@ impl<'a> Engine<'a> {
         }
         let receivers = self.problem.receivers(m).iter();
         let first = receivers.map(|r| self.release[r.tile as usize] as i32 - self.lag(r));
-        let row = self.problem.min_sender_row.saturating_sub(m.words) as i32;
+        let row = self.problem.min_sender_row.saturating_sub(m.events) as i32;
         first.fold(row, i32::max) as u32
     }
 
@@ -218,10 +234,21 @@ impl<'a> Engine<'a> {
 
     /// The first time from `k` on, but not beyond `limit`, at which the sender alone would do.
     pub fn sender_from(&self, m: &Message, mut k: u32, limit: u32) -> u32 {
-        let n = m.words;
+        let n = m.events;
         let (a, b) = if self.mirror { (n, n - 1) } else { (0, 1) };
         let tile = m.source;
         while k <= limit {
+            if let Some(partner) = m.partner {
+                if let Some(end) = self.sends[partner as usize].conflict(k, k + n) {
+                    k = end;
+                    continue;
+                }
+                let (from, to) = self.idle_window(partner, k, n);
+                if let Some(end) = self.muxes[partner as usize].conflict(from, to) {
+                    k += end - from;
+                    continue;
+                }
+            }
             if let Some(end) = self.sends[tile as usize].conflict(k, k + n) {
                 k = end;
                 continue;
@@ -245,6 +272,17 @@ impl<'a> Engine<'a> {
             break;
         }
         k
+    }
+
+    /// The mux windows during which a tile whose bus is borrowed from `k` on would receive:
+    /// from the setting of the mux to the end of the row that the receive needs.
+    fn idle_window(&self, partner: u32, k: u32, n: u32) -> (u32, u32) {
+        let receive = self.problem.ports[partner as usize].write_delay + self.problem.guard;
+        if self.mirror {
+            (k, k + n + receive)
+        } else {
+            (k.saturating_sub(receive), k + n)
+        }
     }
 
     /// When a send at `k` reads memory. A short row is kept open to the shortest length.
@@ -275,8 +313,18 @@ impl<'a> Engine<'a> {
         let muxes = &self.muxes[tile as usize];
         while k <= limit {
             let x = (k as i32 + lag) as u32;
-            if let Some(end) = muxes.conflict(x, x + n) {
-                k = (end as i32 - lag) as u32;
+            // The mux of a pair is set one event before the window.
+            let (at, behind) = wide_window(self.mirror, r, x, x + n);
+            if let Some(end) = muxes.conflict(at, behind) {
+                k = (end as i32 - lag) as u32 + (x - at);
+                continue;
+            }
+            if let Some(end) = self
+                .borrowed
+                .get(tile as usize)
+                .and_then(|b| b.conflict(at, behind))
+            {
+                k = (end as i32 - lag) as u32 + (x - at);
                 continue;
             }
             if r.slots.0 < r.slots.1 {
@@ -304,6 +352,11 @@ impl<'a> Engine<'a> {
     /// many events before the window without another's.
     fn controls(&self, r: &Receiver, x: u32, n: u32, muxes: &Intervals) -> Option<u8> {
         let tile = r.tile;
+        if r.format != 0 {
+            let settings = self.wide_settings(r, x, n);
+            let free = settings.iter().all(|&e| self.points.get(tile, e) == 0);
+            return free.then_some(0);
+        }
         let (first, last) = if self.mirror { (x + n, x) } else { (x, x + n) };
         let start = self.points.get(tile, first) & (CLOSED | START | POINTER) == 0;
         if !start || self.points.get(tile, last) & (CLOSED | END | POINTER) != 0 {
@@ -335,6 +388,24 @@ impl<'a> Engine<'a> {
         None
     }
 
+    /// The events at which a tile of a pair sets the format, the pointer and the format back, and
+    /// the one that steers the mux of the pair and the neutral one.
+    fn wide_settings(&self, r: &Receiver, x: u32, n: u32) -> [u32; 5] {
+        let delay = self.problem.ports[r.tile as usize].write_delay;
+        let (format, pointer, back, mux, neutral) = if self.mirror {
+            let behind = x + n - delay;
+            (behind + FORMAT_LEAD, behind, x + FORMAT_LEAD - delay, x + n + 1, x + 1)
+        } else {
+            let write = x + delay;
+            (write - FORMAT_LEAD, write, write + n - FORMAT_LEAD, x - 1, x + n - 1)
+        };
+        if r.steers {
+            [format, pointer, back, mux, neutral]
+        } else {
+            [format, pointer, back, format, back]
+        }
+    }
+
     /// The first time from `k` on at which a message fits everywhere; beyond `limit` a lower bound
     /// of it. How pointers are set is left in `early`.
     pub fn fit(&mut self, i: u32, mut k: u32, limit: u32) -> u32 {
@@ -351,7 +422,7 @@ impl<'a> Engine<'a> {
             let next = if ask == 0 {
                 self.sender_from(m, k, limit)
             } else {
-                let (next, early) = self.receiver_from(&receivers[ask - 1], m.words, k, limit);
+                let (next, early) = self.receiver_from(&receivers[ask - 1], m.events, k, limit);
                 self.early[first + ask - 1] = early;
                 next
             };
@@ -369,12 +440,17 @@ impl<'a> Engine<'a> {
     pub fn place(&mut self, i: u32, k: u32) {
         let problem = self.problem;
         let m = &problem.messages[i as usize];
-        let n = m.words;
+        let n = m.events;
         self.at[i as usize] = k;
         self.sends[m.source as usize].insert(k, k + n);
         let (a, b) = if self.mirror { (n, n - 1) } else { (0, 1) };
         self.points.set(m.source, k + a, CLOSED);
         self.points.set(m.source, k + b, CLOSED);
+        if let Some(partner) = m.partner {
+            self.sends[partner as usize].insert(k, k + n);
+            let (from, to) = self.idle_window(partner, k, n);
+            join(&mut self.borrowed[partner as usize], from, to);
+        }
         let (from, to) = self.read_window(k, n);
         for &s in problem.slots(m.slots) {
             join(&mut self.reads[s as usize], from, to);
@@ -392,7 +468,13 @@ impl<'a> Engine<'a> {
             let muxes = &mut self.muxes[tile as usize];
             let early = self.early[j];
             let (first, last) = if self.mirror { (x + n, x) } else { (x, x + n) };
-            if early == CONTINUES {
+            if r.format != 0 {
+                let (at, behind) = wide_window(self.mirror, r, x, x + n);
+                muxes.insert(at, behind);
+                for e in self.wide_settings(r, x, n) {
+                    self.points.set(tile, e, POINTER);
+                }
+            } else if early == CONTINUES {
                 // Nothing may come between this and the receive that it continues.
                 let from = muxes.frontier();
                 muxes.insert(from, x + n);
@@ -406,10 +488,12 @@ impl<'a> Engine<'a> {
                 muxes.insert(from, to);
                 self.points.set(tile, p, POINTER);
             }
-            self.points.set(tile, first, START);
-            self.points.set(tile, last, END);
+            if r.format == 0 {
+                self.points.set(tile, first, START);
+                self.points.set(tile, last, END);
+            }
             if x + n >= self.muxes[tile as usize].frontier() {
-                self.carried[tile as usize] = (r.buffer, r.offset.wrapping_add(4 * n));
+                self.carried[tile as usize] = (r.buffer, r.offset.wrapping_add(4 * m.words));
             }
             if r.slots.0 < r.slots.1 {
                 let (from, to) = self.write_window(tile, x, n);
@@ -418,7 +502,7 @@ impl<'a> Engine<'a> {
                 }
             }
             let end = if self.mirror {
-                x + n + 1
+                x + n + 1 + u32::from(r.format != 0)
             } else {
                 x + n + delay + problem.guard
             };
@@ -436,7 +520,7 @@ impl<'a> Engine<'a> {
         let start = self.at.iter().zip(&self.problem.messages);
         let start = start.map(|(&k, m)| {
             if self.mirror {
-                self.span - k - m.words
+                self.span - k - m.events
             } else {
                 k
             }

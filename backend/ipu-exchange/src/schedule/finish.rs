@@ -1,6 +1,6 @@
 //! From a placement to the events of every row.
 
-use super::engine::Placement;
+use super::engine::{FORMAT_LEAD, Placement};
 use super::problem::Problem;
 use ipu_program::tile::{BufferId, Event, Row};
 
@@ -10,12 +10,35 @@ struct Receive {
     tile: u32,
     /// First event of its mux window.
     start: u32,
+    events: u32,
     words: u32,
     source: u32,
     /// Event of its pointer.
     pointer: u32,
     buffer: BufferId,
     offset: u32,
+    /// Format of 64-bit items, 0 for words, and whether the tile steers the mux of its pair.
+    format: u8,
+    steers: bool,
+}
+
+impl Receive {
+    /// Its mux and format settings when it takes 64-bit items.
+    fn wide(&self, write_delay: u32, source: u32, events: &mut Vec<Event>) {
+        let format = self.start + write_delay - FORMAT_LEAD;
+        for (at, value) in [(format, self.format), (format + self.events, 0)] {
+            events.push(Event::Format { at, value });
+        }
+        if self.steers {
+            let at = self.start - 1;
+            let source = Some(source);
+            events.push(Event::PairMux { at, source });
+            events.push(Event::PairMux {
+                at: at + self.events,
+                source: None,
+            });
+        }
+    }
 }
 
 /// The rows: sends as placed; the source at the start of each mux window, neutral at its end. A
@@ -34,7 +57,7 @@ pub(super) fn rows(problem: &Problem, placement: &Placement) -> Vec<Row> {
     let mut receives = Vec::with_capacity(problem.receivers.len());
     for (m, &at) in problem.messages.iter().zip(&placement.start) {
         let row = &mut rows[m.source as usize];
-        row.horizon = row.horizon.max(at + m.words.max(problem.min_sender_row));
+        row.horizon = row.horizon.max(at + m.events.max(problem.min_sender_row));
         row.events.push(Event::Send {
             at,
             buffer: m.buffer,
@@ -48,14 +71,17 @@ pub(super) fn rows(problem: &Problem, placement: &Placement) -> Vec<Row> {
             receives.push(Receive {
                 tile: r.tile,
                 start,
+                events: m.events,
                 words: m.words,
                 source: m.source,
                 pointer: write - u32::from(placement.early[j]),
                 buffer: r.buffer,
                 offset: r.offset,
+                format: r.format,
+                steers: r.steers,
             });
             let row = &mut rows[r.tile as usize];
-            row.horizon = row.horizon.max(write + m.words + problem.guard);
+            row.horizon = row.horizon.max(write + m.events + problem.guard);
         }
     }
     receives.sort_unstable_by_key(|r| (r.tile, r.start));
@@ -64,18 +90,29 @@ pub(super) fn rows(problem: &Problem, placement: &Placement) -> Vec<Row> {
         for (i, r) in list.iter().enumerate() {
             let before = i.checked_sub(1).map(|i| &list[i]);
             let next = list.get(i + 1);
-            let continues = before.filter(|b| b.start + b.words == r.start);
-            if continues.is_none_or(|b| b.source != r.source) {
-                events.push(Event::Mux {
-                    at: r.start,
-                    source: Some(problem.ports[r.source as usize].logical),
-                });
-            }
-            if next.is_none_or(|next| next.start != r.start + r.words) {
-                events.push(Event::Mux {
-                    at: r.start + r.words,
-                    source: None,
-                });
+            let source = problem.ports[r.source as usize].logical;
+            if r.format != 0 {
+                r.wide(problem.ports[r.tile as usize].write_delay, source, events);
+            } else {
+                let narrow = |other: &&Receive| other.format == 0;
+                let continues = before
+                    .filter(narrow)
+                    .filter(|b| b.start + b.events == r.start);
+                if continues.is_none_or(|b| b.source != r.source) {
+                    events.push(Event::Mux {
+                        at: r.start,
+                        source: Some(source),
+                    });
+                }
+                if next
+                    .filter(narrow)
+                    .is_none_or(|next| next.start != r.start + r.events)
+                {
+                    events.push(Event::Mux {
+                        at: r.start + r.events,
+                        source: None,
+                    });
+                }
             }
             // The pointer advances with the words, whatever time passes between windows.
             if before.is_none_or(|b| (b.buffer, b.offset + 4 * b.words) != (r.buffer, r.offset)) {
@@ -87,6 +124,8 @@ pub(super) fn rows(problem: &Problem, placement: &Placement) -> Vec<Row> {
             }
         }
     }
+    // A tile may take part only by its bus.
+    rows.retain(|row| !row.events.is_empty());
     for row in &mut rows {
         row.events.sort_unstable_by_key(|e| (e.at(), *e));
     }

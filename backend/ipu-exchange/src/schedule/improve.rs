@@ -26,6 +26,13 @@ const CLOSE: u64 = 4;
 /// Placements that are improved.
 const IMPROVED: usize = 2;
 
+/// Placements that are kept: rows are compared among those close to the best.
+const KEPT: usize = 4;
+
+/// Constructions after which a schedule that is close enough ends the search: the first of them
+/// may have needlessly long rows.
+const COMPARED: u32 = 3;
+
 /// A placement and what made it.
 #[derive(Clone)]
 pub(super) struct Found {
@@ -40,6 +47,8 @@ pub(super) struct Search<'a> {
     bound: u32,
     allowed: u64,
     found: Vec<Found>,
+    /// Constructions tried.
+    tried: u32,
 }
 
 impl<'a> Search<'a> {
@@ -50,6 +59,9 @@ impl<'a> Search<'a> {
 
     fn limit(&self, next: u64) -> Option<Limit> {
         let best = self.found.first()?.horizon;
+        if self.tried < COMPARED && self.engine.work + next <= self.allowed {
+            return None;
+        }
         if best <= self.bound {
             Some(Limit::Optimal)
         } else if u64::from(best - self.bound) * 1000 <= CLOSE * u64::from(self.bound) {
@@ -63,16 +75,17 @@ impl<'a> Search<'a> {
 
     /// Notes what the engine holds. Of equal horizons the one found first stays in front.
     fn keep(&mut self, construction: impl FnOnce() -> String) {
+        self.tried += 1;
         let horizon = self.engine.span();
         let place = self.found.partition_point(|f| f.horizon <= horizon);
-        if place <= IMPROVED {
+        if place < KEPT {
             let found = Found {
                 placement: self.engine.placement(),
                 horizon,
                 construction: construction(),
             };
             self.found.insert(place, found);
-            self.found.truncate(IMPROVED + 1);
+            self.found.truncate(KEPT);
         }
     }
 
@@ -93,6 +106,7 @@ pub(super) fn search(problem: &Problem, bound: u32) -> (Vec<Found>, Limit) {
             + WORK_EACH[0] * receives.min(MANY)
             + WORK_EACH[1] * receives.saturating_sub(MANY),
         found: Vec::new(),
+        tried: 0,
     };
     let given: Vec<u32> = (0..problem.messages.len() as u32).collect();
     search.list(&given, false, "list in the order given");
@@ -127,7 +141,7 @@ fn lists(search: &mut Search, given: &[u32], unicast: bool, once: u64) {
         let receivers = problem.receivers(m).iter();
         let most = receivers.map(|r| problem.ports[r.tile as usize].received);
         let sent = problem.ports[m.source as usize].sent;
-        (sent.max(most.max().unwrap_or(0)), m.words)
+        (sent.max(most.max().unwrap_or(0)), m.events)
     };
     let mut loaded = given.to_vec();
     loaded.sort_by_cached_key(|&i| Reverse(load(i)));
@@ -198,8 +212,9 @@ fn dispatches(search: &mut Search, unicast: bool, once: u64) {
 /// then back to its start in the order of their starts, and so on: gaps on the way close.
 fn improve(search: &mut Search, once: u64) -> Limit {
     let problem = search.engine.problem;
-    let words = |i: u32| problem.messages[i as usize].words;
-    for mut current in search.found.clone() {
+    let events = |i: u32| problem.messages[i as usize].events;
+    let starts: Vec<Found> = search.found.iter().take(IMPROVED).cloned().collect();
+    for mut current in starts {
         let mut mirror = true;
         let mut fruitless = 0;
         let mut passes = 0;
@@ -210,7 +225,7 @@ fn improve(search: &mut Search, once: u64) -> Limit {
             let start = &current.placement.start;
             let mut order: Vec<u32> = (0..start.len() as u32).collect();
             if mirror {
-                order.sort_by_key(|&i| Reverse(start[i as usize] + words(i)));
+                order.sort_by_key(|&i| Reverse(start[i as usize] + events(i)));
             } else {
                 order.sort_by_key(|&i| start[i as usize]);
             }

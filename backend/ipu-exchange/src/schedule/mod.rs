@@ -21,9 +21,9 @@ mod problem;
 
 use crate::row::{RowError, instructions};
 pub use certificate::{Bound, Certificate, Limit, Resource};
-use ipu_program::tile::{Copy, Event, Schedule};
+use ipu_program::tile::{Copy, Event, Row, Schedule};
 use ipu_target::Target;
-use problem::Split;
+use problem::{Problem, Split, Width};
 
 /// A transfer that cannot be scheduled. Transfers are numbered in the order given, from 0.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -131,9 +131,12 @@ pub enum Side {
 pub struct Options {
     /// What offsets mean.
     pub memory: Memory,
-    /// Most words of a row. Of the best schedules found, the first whose rows are no longer is
-    /// taken, and the one with the shortest rows when there is none.
+    /// Most words of a row. Of the schedules found close to the best horizon the one with the
+    /// shortest longest row is taken; a longer schedule only when that one exceeds this.
     pub row_words: Option<u32>,
+    /// Whether what goes to both tiles of a pair at one address may be sent as 64-bit items, where
+    /// that shortens the phase. With symbolic addresses all buffers must be 8-byte aligned.
+    pub wide: bool,
 }
 
 /// A schedule with its certificate.
@@ -150,6 +153,17 @@ const MAX_SPLIT: usize = 400_000;
 
 /// Multicasts are tried in parts when the horizon exceeds the bound by more percent.
 const POOR: u64 = 10;
+
+/// Thousandths of the best horizon that a schedule with shorter rows may be longer.
+const ROW_SLACK: u32 = 2;
+
+/// Percent by which its longest row must be shorter then.
+const SHORTER: u32 = 10;
+
+/// The longest horizon that is close to a horizon.
+fn slack(horizon: u32) -> u32 {
+    horizon + (u64::from(horizon) * u64::from(ROW_SLACK) / 1000) as u32
+}
 
 fn horizon(found: &[improve::Found]) -> u32 {
     found.first().map_or(u32::MAX, |f| f.horizon)
@@ -178,44 +192,165 @@ pub fn schedule_with(
     options: Options,
 ) -> Result<Scheduled, ScheduleError> {
     let whole = Split { parts: 1, words: 0 };
-    let mut problem = problem::prepare(target, copies, options.memory, whole)?;
-    let bounds = certificate::bounds(&problem);
+    let prepare = |split, width| problem::prepare(target, copies, options.memory, split, width);
+    let narrow = prepare(whole, Width::Narrow)?;
+    let mut widths = Vec::new();
+    if options.wide {
+        let all = prepare(whole, Width::Wide)?;
+        if all.wide {
+            let free = prepare(whole, Width::Free)?;
+            // Nothing is sent twice: both are the same.
+            let repeats = all.messages.iter().any(|m| m.repeated);
+            if free.wide && repeats {
+                widths.push((free, Width::Free));
+            }
+            widths.push((all, Width::Wide));
+        }
+    }
+    let bounds = certificate::bounds(widths.last().map_or(&narrow, |w| &w.0));
     let binding = certificate::strongest(&bounds);
-    let (mut found, mut limit) = improve::search(&problem, binding.events);
+    // Without 64-bit items the search is the same whether they are allowed or not.
+    let alone = certificate::strongest(&certificate::bounds(&narrow));
+    let mut explored = explore(narrow, Width::Narrow, alone.events, &prepare)?;
+    for (problem, width) in widths {
+        if horizon(&explored.found) <= binding.events {
+            break;
+        }
+        let other = explore(problem, width, binding.events, &prepare)?;
+        if horizon(&other.found) < horizon(&explored.found) {
+            explored = other;
+        }
+    }
+    let Explored {
+        problem,
+        found,
+        limit,
+    } = explored;
+    // The certificate counts the words of rows, so that they are encoded in any case.
+    let budget = options.row_words.unwrap_or(u32::MAX);
+    let mut best: Option<Encoded> = None;
+    for candidate in found {
+        let Some(kept) = &best else {
+            best = Some(Encoded::new(target, &problem, candidate)?);
+            continue;
+        };
+        let over = kept.longest.0 > budget;
+        if !over && candidate.horizon > slack(kept.horizon) {
+            break;
+        }
+        let other = Encoded::new(target, &problem, candidate)?;
+        if other.better(kept, budget) {
+            best = Some(other);
+        }
+    }
+    let best = best.ok_or(ScheduleError::Empty)?;
+    let control = |e: &&Event| !matches!(e, Event::Send { .. });
+    let controls = best.rows.iter();
+    let controls = controls.map(|r| r.events.iter().filter(control).count());
+    let certificate = Certificate {
+        transfers: problem.transfers,
+        messages: problem.messages.len() as u32,
+        words: problem.delivered,
+        horizon: best.horizon,
+        bounds,
+        binding,
+        gap: best.horizon.saturating_sub(binding.events),
+        controls: controls.sum::<usize>() as u32,
+        row_words_max: best.longest.0,
+        row_words_tile: best.longest.1,
+        row_words: best.row_words,
+        construction: best.construction,
+        limit,
+    };
+    let schedule = Schedule {
+        rows: best.rows,
+        horizon: best.horizon,
+        bound: binding.events,
+        binding_tile: binding.tile,
+        certificate: None,
+    };
+    Ok(Scheduled {
+        schedule,
+        certificate,
+    })
+}
+
+/// What a search found for messages of one form, best first.
+struct Explored {
+    problem: Problem,
+    found: Vec<improve::Found>,
+    limit: Limit,
+}
+
+/// Searches schedules, with multicasts whole and, where that is poor, in parts.
+fn explore(
+    problem: Problem,
+    width: Width,
+    bound: u32,
+    prepare: &dyn Fn(Split, Width) -> Result<Problem, ScheduleError>,
+) -> Result<Explored, ScheduleError> {
     // Receivers that must all be free at once keep each other waiting; in parts they do not.
     let several = problem
         .messages
         .iter()
         .map(|m| m.receivers.1 - m.receivers.0)
         .max();
+    let several = several.unwrap_or(0);
+    let (found, limit) = improve::search(&problem, bound);
+    let mut best = Explored {
+        problem,
+        found,
+        limit,
+    };
     let mut split = Split {
         parts: 2,
-        words: binding.events,
+        words: bound,
     };
     let mut fruitless = 0;
-    while split.parts / 2 < several.unwrap_or(0)
+    while split.parts / 2 < several
         && fruitless < 2
-        && problem.receivers.len() <= MAX_SPLIT
-        && poor(&found, binding.events)
+        && best.problem.receivers.len() <= MAX_SPLIT
+        && poor(&best.found, bound)
     {
-        let parts = problem::prepare(target, copies, options.memory, split)?;
-        let (mut better, ended) = improve::search(&parts, binding.events);
-        if horizon(&better) < horizon(&found) {
-            for f in &mut better {
+        let problem = prepare(split, width)?;
+        let (mut found, limit) = improve::search(&problem, bound);
+        if horizon(&found) < horizon(&best.found) {
+            for f in &mut found {
                 f.construction += &format!(", multicasts in up to {} parts", split.parts);
             }
-            (problem, found, limit) = (parts, better, ended);
+            best = Explored {
+                problem,
+                found,
+                limit,
+            };
             fruitless = 0;
         } else {
             fruitless += 1;
         }
         split.parts *= 2;
     }
-    // The certificate counts the words of rows, so that they are encoded in any case.
-    let mut best: Option<(u32, Scheduled)> = None;
-    for candidate in found {
-        let rows = finish::rows(&problem, &candidate.placement);
-        let horizon = rows.iter().map(|r| r.horizon).max().unwrap_or(0);
+    if width != Width::Narrow {
+        for f in &mut best.found {
+            f.construction += ", 64-bit items";
+        }
+    }
+    Ok(best)
+}
+
+/// A schedule as rows.
+struct Encoded {
+    rows: Vec<Row>,
+    horizon: u32,
+    /// Words of the longest row, its return included, and its tile.
+    longest: (u32, u32),
+    /// Words of all rows.
+    row_words: u64,
+    construction: String,
+}
+
+impl Encoded {
+    fn new(target: &Target, problem: &Problem, found: improve::Found) -> Result<Self, RowError> {
+        let rows = finish::rows(problem, &found.placement);
         let (mut longest, mut row_words) = ((0, 0), 0u64);
         for row in &rows {
             let words = instructions(target, row)?.len() as u32 + 1;
@@ -224,43 +359,26 @@ pub fn schedule_with(
                 longest = (words, row.tile);
             }
         }
-        let control = |e: &&Event| !matches!(e, Event::Send { .. });
-        let controls = rows.iter().map(|r| r.events.iter().filter(control).count());
-        let certificate = Certificate {
-            transfers: problem.transfers,
-            messages: problem.messages.len() as u32,
-            words: problem.delivered,
-            horizon,
-            bounds: bounds.clone(),
-            binding,
-            gap: horizon.saturating_sub(binding.events),
-            controls: controls.sum::<usize>() as u32,
-            row_words_max: longest.0,
-            row_words_tile: longest.1,
-            row_words,
-            construction: candidate.construction,
-            limit,
-        };
-        let schedule = Schedule {
+        Ok(Encoded {
+            horizon: rows.iter().map(|r| r.horizon).max().unwrap_or(0),
             rows,
-            horizon,
-            bound: binding.events,
-            binding_tile: binding.tile,
-            certificate: None,
-        };
-        let excess = options
-            .row_words
-            .map_or(0, |most| longest.0.saturating_sub(most));
-        if best.as_ref().is_none_or(|b| excess < b.0) {
-            let scheduled = Scheduled {
-                schedule,
-                certificate,
-            };
-            best = Some((excess, scheduled));
-        }
-        if excess == 0 {
-            break;
-        }
+            longest,
+            row_words,
+            construction: found.construction,
+        })
     }
-    best.map(|b| b.1).ok_or(ScheduleError::Empty)
+
+    /// Whether it is to be taken instead of a schedule that is not longer.
+    fn better(&self, kept: &Encoded, budget: u32) -> bool {
+        let (mine, other) = (self.longest.0, kept.longest.0);
+        if other > budget {
+            return mine < other;
+        }
+        let shorter = if self.horizon == kept.horizon {
+            mine < other
+        } else {
+            self.horizon <= slack(kept.horizon) && mine * 100 <= other * (100 - SHORTER)
+        };
+        mine <= budget && shorter
+    }
 }

@@ -2,7 +2,7 @@
 //! depend on time.
 
 use super::{Memory, ScheduleError, Side};
-use ipu_program::tile::{BufferId, Copy, Transfer};
+use ipu_program::tile::{BufferId, Copy, Transfer, WIDE};
 use ipu_target::Target;
 use ipu_target::geometry::{Physical, direction, time_to_mux};
 use std::collections::{BTreeSet, HashMap};
@@ -21,10 +21,28 @@ pub(super) struct Port {
     pub logical: u32,
     /// Events from a mux setting to the write of the word that it selects.
     pub write_delay: u32,
-    /// Words that it sends.
+    /// Events for which it sends.
     pub sent: u32,
-    /// Words that it receives.
+    /// Events for which it receives.
     pub received: u32,
+    /// Events for which it sends at least, however wide the items are.
+    pub least_sent: u32,
+    /// Events for which it receives at least.
+    pub least_received: u32,
+    /// Words that it sends at least: what the buses of its pair carry.
+    pub least_words: u32,
+}
+
+/// Which messages are sent as 64-bit items: what goes to both tiles of a pair at one address, in
+/// pairs of words, takes half as many events, and the bus of the sender's partner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Width {
+    /// None.
+    Narrow,
+    /// Those of which nobody else wants a word, so that nothing is sent twice.
+    Free,
+    /// All that can be.
+    Wide,
 }
 
 /// One end of a message that receives.
@@ -32,8 +50,13 @@ pub(super) struct Port {
 pub(super) struct Receiver {
     /// Index of the port.
     pub tile: u32,
-    /// Events from the start of the send to the start of the mux window.
+    /// Events from the start of the send to the start of the mux window. For 64-bit items that of
+    /// the later tile of the pair, on both: then both write at one time.
     pub lag: i32,
+    /// Incoming format of 64-bit items, 0 for words.
+    pub format: u8,
+    /// Whether it is the earlier tile of a pair, which sets the mux of both.
+    pub steers: bool,
     /// Buffer written.
     pub buffer: BufferId,
     /// Byte offset in it.
@@ -49,12 +72,18 @@ pub(super) struct Message {
     pub source: u32,
     /// Words.
     pub words: u32,
+    /// Events that they take.
+    pub events: u32,
     /// Buffer read.
     pub buffer: BufferId,
     /// Byte offset in it.
     pub offset: u32,
-    /// Fabric directions driven.
+    /// Fabric directions driven, and the width of items.
     pub direction: u8,
+    /// Index of the port whose bus is borrowed for 64-bit items.
+    pub partner: Option<u32>,
+    /// Whether another message sends the same words too: one of them could do.
+    pub repeated: bool,
     /// Its receivers: a range of [`Problem::receivers`].
     pub receivers: (u32, u32),
     /// Shared memory elements that it reads: a range of [`Problem::slots`].
@@ -74,14 +103,16 @@ pub(super) struct Problem {
     pub slot_count: u32,
     /// For each message those that must be complete before it starts; empty without dependences.
     pub after: Vec<Vec<u32>>,
-    /// Most words that one element of one tile moves, with the tile's index and the element's
+    /// Most events for which one element of one tile moves words, with the tile's index and the element's
     /// first byte; known with absolute addresses only.
     pub element: Option<(u32, u32, u32)>,
     /// Transfers given.
     pub transfers: u32,
     /// Words that they deliver.
     pub delivered: u64,
-    /// First event of a write after the mux setting, guard and shortest row of a sender.
+    /// Whether any message has 64-bit items.
+    pub wide: bool,
+    /// Guard and shortest row of a sender.
     pub guard: u32,
     pub min_sender_row: u32,
 }
@@ -296,7 +327,7 @@ fn reaches(after: &[Vec<u32>], from: u32, to: u32) -> bool {
 pub(super) struct Split {
     /// Most parts of a multicast.
     pub parts: u32,
-    /// Most words that a tile may send for it.
+    /// Most events that a tile may send for it.
     pub words: u32,
 }
 
@@ -306,6 +337,7 @@ pub(super) fn prepare(
     copies: &[Copy],
     memory: Memory,
     split: Split,
+    width: Width,
 ) -> Result<Problem, ScheduleError> {
     let mut pieces = Vec::new();
     let mut delivered = 0u64;
@@ -349,14 +381,30 @@ pub(super) fn prepare(
         element: None,
         transfers,
         delivered,
+        wide: false,
         guard: target.receive_guard,
         min_sender_row: target.min_sender_row,
     };
+    let mut pairs: Vec<Vec<(u32, u32)>> = vec![Vec::new(); pieces.len()];
+    if width != Width::Narrow {
+        for (p, pairs) in pieces.iter_mut().zip(&mut pairs) {
+            let (both, others) = paired(target, p);
+            if others.is_empty() || width == Width::Wide {
+                (*pairs, p.destinations) = (both, others);
+            }
+            problem.wide |= !pairs.is_empty();
+        }
+    }
     // Ports by tile number, so that nothing depends on the order of the transfers but ties.
     let mut tiles: Vec<u32> = pieces
         .iter()
         .flat_map(|p| p.destinations.iter().map(|d| d.0).chain([p.source]))
         .collect();
+    let wide = pieces.iter().zip(&pairs).filter(|(_, to)| !to.is_empty());
+    for (p, to) in wide {
+        tiles.push(p.source ^ 1);
+        tiles.extend(to.iter().map(|d| d.0));
+    }
     tiles.sort_unstable();
     tiles.dedup();
     for tile in tiles {
@@ -366,14 +414,19 @@ pub(super) fn prepare(
             write_delay: target.first_write_after_mux + 2 * Physical::of_logical(tile).row() as u32,
             sent: 0,
             received: 0,
+            least_sent: 0,
+            least_received: 0,
+            least_words: 0,
         });
     }
-    // Words of each tile that go to several others: those are sent once for every part.
+    // Events of each tile for what goes to several others: those are taken for every part.
     let mut sent = vec![(0u64, 0u64); problem.ports.len()];
-    for p in &pieces {
+    for (p, to) in pieces.iter().zip(&pairs) {
         let (all, several) = &mut sent[index[p.source as usize] as usize];
-        *all += u64::from(p.words);
-        *several += u64::from(p.words) * u64::from(p.destinations.len() > 1);
+        let half = u64::from(p.words / 2);
+        let narrow = u64::from(p.words);
+        *all += half * u64::from(!to.is_empty()) + narrow * u64::from(!p.destinations.is_empty());
+        *several += half * u64::from(to.len() > 2) + narrow * u64::from(p.destinations.len() > 1);
     }
     let parts: Vec<usize> = sent
         .iter()
@@ -384,51 +437,31 @@ pub(super) fn prepare(
         })
         .collect();
     let mut messages_of: Vec<(u32, u32)> = Vec::with_capacity(pieces.len());
-    for p in &mut pieces {
+    for (p, to) in pieces.iter_mut().zip(&pairs) {
         let source = index[p.source as usize];
-        let from = Physical::of_logical(p.source);
         let first_message = problem.messages.len() as u32;
-        let parts = parts[source as usize].min(p.destinations.len());
-        let part = p.destinations.len().div_ceil(parts);
+        let port = &mut problem.ports[source as usize];
+        port.least_words += p.words;
+        port.least_sent += if p.destinations.is_empty() {
+            p.words / 2
+        } else {
+            p.words
+        };
+        let parts = parts[source as usize];
         if parts > 1 {
             // Neighbours stay together: the way to them is about as long.
             p.destinations.sort_unstable();
         }
-        for destinations in p.destinations.chunks(part) {
-            problem.ports[source as usize].sent += p.words;
-            let (mut done, mut mask) = (0, 0);
-            while done < p.words {
-                let words = (p.words - done).min(MAX_MESSAGE);
-                let first = problem.receivers.len() as u32;
-                let mut earliest = 0;
-                for &(logical, offset) in destinations {
-                    let to = Physical::of_logical(logical);
-                    mask |= direction(from, to);
-                    let lag = time_to_mux(from, to) + 1;
-                    earliest = earliest.max(1 - lag);
-                    let tile = index[logical as usize];
-                    problem.ports[tile as usize].received += words;
-                    problem.receivers.push(Receiver {
-                        tile,
-                        lag,
-                        buffer: p.to,
-                        offset: offset + 4 * done,
-                        slots: (0, 0),
-                    });
-                }
-                problem.messages.push(Message {
-                    source,
-                    words,
-                    buffer: p.from,
-                    offset: p.offset + 4 * done,
-                    // A message to several receivers drives both directions, as all public rows
-                    // do.
-                    direction: if destinations.len() > 1 { 3 } else { mask },
-                    receivers: (first, problem.receivers.len() as u32),
-                    slots: (0, 0),
-                    earliest: earliest as u32,
-                });
-                done += words;
+        if !p.destinations.is_empty() {
+            let part = p.destinations.len().div_ceil(parts);
+            for destinations in p.destinations.chunks(part) {
+                messages(&mut problem, &index, p, destinations, false);
+            }
+        }
+        if !to.is_empty() {
+            let part = (to.len() / 2).div_ceil(parts) * 2;
+            for destinations in to.chunks(part) {
+                messages(&mut problem, &index, p, destinations, true);
             }
         }
         messages_of.push((first_message, problem.messages.len() as u32));
@@ -451,6 +484,99 @@ pub(super) fn prepare(
     Ok(problem)
 }
 
+/// The destinations of a piece that take it as 64-bit items, tile by tile of a pair, and the
+/// others. Both tiles of a pair must take it, at one address: that of a buffer is a multiple of 8
+/// and the same everywhere.
+fn paired(target: &Target, p: &Piece) -> (Vec<(u32, u32)>, Vec<(u32, u32)>) {
+    let items = p.words / 2;
+    let mut all = p.destinations.clone();
+    let fits = |n: u32| n == 0 || n >= target.min_wide_items;
+    let last = items % (MAX_MESSAGE / 2);
+    if p.words % 2 != 0 || p.offset % 8 != 0 || items < target.min_wide_items || !fits(last) {
+        return (Vec::new(), all);
+    }
+    all.sort_unstable();
+    let (mut both, mut others) = (Vec::new(), Vec::new());
+    let mut i = 0;
+    while i < all.len() {
+        let (tile, offset) = all[i];
+        let delay = target.first_write_after_mux + 2 * Physical::of_logical(tile).row() as u32;
+        // Two settings of the earlier tile would fall on one event.
+        let clash = |n: u32| n + 1 == delay || n == delay + 1;
+        let complete = tile % 2 == 0
+            && offset % 8 == 0
+            && all.get(i + 1) == Some(&(tile + 1, offset))
+            && !clash(items.min(MAX_MESSAGE / 2))
+            && !clash(last);
+        if complete {
+            both.extend_from_slice(&all[i..i + 2]);
+            i += 2;
+        } else {
+            others.push(all[i]);
+            i += 1;
+        }
+    }
+    (both, others)
+}
+
+/// Adds the messages that carry a piece to some of its destinations, `wide` ones to pairs.
+fn messages(problem: &mut Problem, index: &[u32], p: &Piece, to: &[(u32, u32)], wide: bool) {
+    let source = index[p.source as usize];
+    let from = Physical::of_logical(p.source);
+    let mut done = 0;
+    while done < p.words {
+        let words = (p.words - done).min(MAX_MESSAGE);
+        let events = if wide { words / 2 } else { words };
+        let first = problem.receivers.len() as u32;
+        let (mut earliest, mut mask) = (0, 0);
+        for &(logical, offset) in to {
+            let at = Physical::of_logical(logical);
+            let towards = direction(from, at);
+            mask |= towards;
+            let mut lag = time_to_mux(from, at) + 1;
+            let mut steers = false;
+            if wide {
+                let other = time_to_mux(from, Physical::of_logical(logical ^ 1)) + 1;
+                steers = lag < other;
+                lag = lag.max(other);
+            }
+            // The mux of a pair is set one event before the window of the later tile.
+            earliest = earliest.max(1 + i32::from(wide) - lag);
+            let tile = index[logical as usize];
+            let port = &mut problem.ports[tile as usize];
+            port.received += events;
+            port.least_received += events;
+            problem.receivers.push(Receiver {
+                tile,
+                lag,
+                format: if wide { towards } else { 0 },
+                steers,
+                buffer: p.to,
+                offset: offset + 4 * done,
+                slots: (0, 0),
+            });
+        }
+        problem.ports[source as usize].sent += events;
+        // A message to several receivers drives both directions, as all public rows do; the two
+        // tiles of a pair count as one.
+        let one = to.len() == if wide { 2 } else { 1 };
+        problem.messages.push(Message {
+            source,
+            words,
+            events,
+            buffer: p.from,
+            offset: p.offset + 4 * done,
+            direction: if one { mask } else { 3 } | if wide { WIDE } else { 0 },
+            partner: wide.then(|| index[(p.source ^ 1) as usize]),
+            repeated: wide && !p.destinations.is_empty(),
+            receivers: (first, problem.receivers.len() as u32),
+            slots: (0, 0),
+            earliest: earliest as u32,
+        });
+        done += words;
+    }
+}
+
 /// First byte of the element (or pair) of an address and the first byte behind it.
 fn element(target: &Target, address: u32) -> (u32, u32) {
     let (base, size) = if address >= target.region1_base {
@@ -464,29 +590,33 @@ fn element(target: &Target, address: u32) -> (u32, u32) {
 
 /// Finds the elements that a tile both reads and writes, and the one that moves most words.
 fn elements(target: &Target, problem: &mut Problem) {
-    /// (port, first byte of the element, side, words, message or receiver)
+    /// (port, first byte of the element, side, events, message or receiver)
     type Use = (u32, u32, Side, u32, u32);
     let mut uses: Vec<Use> = Vec::new();
-    let mut add = |port: u32, mut at: u32, words: u32, side: Side, who: u32| {
-        let end = at + 4 * words;
+    let mut add = |port: u32, mut at: u32, m: &Message, side: Side, who: u32| {
+        let end = at + 4 * m.words;
         while at < end {
             let (first, behind) = element(target, at);
-            uses.push((port, first, side, (behind.min(end) - at) / 4, who));
+            let mut events = (behind.min(end) - at) / if m.partner.is_some() { 8 } else { 4 };
+            if m.repeated && side == Side::Send {
+                events = 0;
+            }
+            uses.push((port, first, side, events, who));
             at = behind;
         }
     };
     for (i, m) in problem.messages.iter().enumerate() {
-        add(m.source, m.offset, m.words, Side::Send, i as u32);
+        add(m.source, m.offset, m, Side::Send, i as u32);
         for (r, receiver) in (m.receivers.0..m.receivers.1).zip(problem.receivers(m)) {
-            add(receiver.tile, receiver.offset, m.words, Side::Receive, r);
+            add(receiver.tile, receiver.offset, m, Side::Receive, r);
         }
     }
     uses.sort_unstable();
     let mut shared: Vec<(Side, u32, u32)> = Vec::new();
     for group in uses.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-        let words = group.iter().map(|u| u.3).sum();
-        if problem.element.is_none_or(|best| words > best.0) {
-            problem.element = Some((words, group[0].0, group[0].1));
+        let events = group.iter().map(|u| u.3).sum();
+        if problem.element.is_none_or(|best| events > best.0) {
+            problem.element = Some((events, group[0].0, group[0].1));
         }
         let both = group.first().map(|u| u.2) != group.last().map(|u| u.2);
         if both {

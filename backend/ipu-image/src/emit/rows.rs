@@ -4,7 +4,7 @@ use super::EmitError;
 use super::code::Formats;
 use ipu_exchange::row::{Instruction, RowError, instructions};
 use ipu_isa::{EncodeError, encode};
-use ipu_program::tile::{BufferId, Row};
+use ipu_program::tile::{BufferId, Row, WIDE};
 use ipu_target::Target;
 
 /// Why a row has no words.
@@ -37,8 +37,10 @@ impl From<EncodeError> for RowFailure {
     }
 }
 
-/// Selects the pointer in `sendpic`; 0 selects the mux.
+/// Selectors of `sendpic`; 0 is the mux.
+const SELECT_PAIR_MUX: i64 = 1;
 const SELECT_POINTER: i64 = 2;
+const SELECT_FORMAT: i64 = 3;
 
 /// The words of a row, with its return. Counts in the encoding are one less than events; word
 /// addresses are byte addresses over 4.
@@ -65,8 +67,17 @@ pub fn encode_row(
             Instruction::DelayMux(n, mux) => {
                 encode(formats.delayxpic, &[count(n), 0, i64::from(mux)])?
             }
+            Instruction::DelayPairMux(n, mux) => {
+                encode(formats.delayxpic, &[count(n), 1, i64::from(mux)])?
+            }
+            Instruction::DelayFormat(n, value) => {
+                encode(formats.delaypic, &[count(n), 1, i64::from(value)])?
+            }
             Instruction::Send(n, b, o, direction) => {
-                encode(formats.send, &[count(n), word(b, o)?, i64::from(direction)])?
+                // Addresses count items.
+                let words = if direction & WIDE == 0 { 1 } else { 2 };
+                let item = word(b, o)? / words;
+                encode(formats.send, &[count(n), item, i64::from(direction)])?
             }
             Instruction::SendOffset(n, direction) => {
                 encode(formats.sendoff, &[count(n), 0, i64::from(direction)])?
@@ -77,6 +88,14 @@ pub fn encode_row(
             Instruction::SendPointer(n, b, o) => {
                 encode(formats.sendpic, &[count(n), SELECT_POINTER, word(b, o)?])?
             }
+            Instruction::SendPairMux(n, mux) => encode(
+                formats.sendpic,
+                &[count(n), SELECT_PAIR_MUX, i64::from(mux)],
+            )?,
+            Instruction::SendFormat(n, value) => encode(
+                formats.sendpic,
+                &[count(n), SELECT_FORMAT, i64::from(value)],
+            )?,
         });
     }
     formats.ret(&mut out)?;
