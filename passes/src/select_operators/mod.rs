@@ -184,6 +184,7 @@ fn best_variants(
     let mut refused = None;
     let (mut work, mut tried) = (0, 0);
     let mut met = BTreeSet::new();
+    let mut prices = search::Prices::default();
     loop {
         let Some(variant) = variants.next() else {
             met.extend(variants.limit_hit());
@@ -209,7 +210,14 @@ fn best_variants(
         // Another variant may keep the operators that demands name, have plans, or fit.
         let found = pins(model, &variant.graph, wanted.hints).and_then(|pins| {
             let (finalists, explain) = (wanted.finalists, wanted.explain);
-            search::search(&variant.graph, machine, finalists, &pins, explain)
+            search::search(
+                &variant.graph,
+                machine,
+                finalists,
+                &pins,
+                explain,
+                &mut prices,
+            )
         });
         match found {
             Ok(found) => all = Some(better(all, found, wanted.finalists)),
@@ -222,7 +230,8 @@ fn best_variants(
         // A graph has itself as a variant: without one, the search says what is wrong with it.
         (None, None) => {
             let pins = pins(model, &normal, wanted.hints)?;
-            search::search(&normal, machine, wanted.finalists, &pins, wanted.explain)?
+            let (finalists, explain) = (wanted.finalists, wanted.explain);
+            search::search(&normal, machine, finalists, &pins, explain, &mut prices)?
         }
     };
     met.extend(found.met.iter().copied());

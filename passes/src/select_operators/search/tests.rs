@@ -229,7 +229,8 @@ proptest! {
         let m = machine(2);
         let problem = Problem::new(&g, |_| String::new());
         let mut all = Vec::new();
-        let mut f = Frontier::new(&problem, &m, unbounded(&m, u64::MAX / 4, 3));
+        let mut prices = Prices::default();
+        let mut f = Frontier::new(&problem, &m, unbounded(&m, u64::MAX / 4, 3), &mut prices);
         f.prepare().unwrap();
         enumerate(&mut f, &mut all);
         prop_assume!(!all.is_empty() && all.len() < 200_000);
@@ -240,7 +241,8 @@ proptest! {
             1 => least,
             _ => (least + most) / 2,
         };
-        let mut searched = Frontier::new(&problem, &m, unbounded(&m, memory, 3));
+        let mut prices = Prices::default();
+        let mut searched = Frontier::new(&problem, &m, unbounded(&m, memory, 3), &mut prices);
         searched.prepare().unwrap();
         let fronts = run(&mut searched);
         let labels = ranked(&mut searched, &fronts);
@@ -263,7 +265,7 @@ proptest! {
     fn peaks_are_those_of_lifetimes(kinds in kinds(6), rows in 1u32..40, tiles in 1u32..9) {
         let g = graph(rows, &kinds);
         let m = machine(tiles);
-        let found = search(&g, &m, 3, &[], false).unwrap();
+        let found = search(&g, &m, 3, &[], false, &mut Prices::default()).unwrap();
         for finalist in &found.finalists {
             prop_assert_eq!(finalist.peak, replay(&finalist.graph));
         }
@@ -274,9 +276,9 @@ proptest! {
     fn results_are_equal(kinds in kinds(8), rows in 1u32..40) {
         let g = graph(rows, &kinds);
         let m = machine(16);
-        let first = search(&g, &m, 4, &[], false).unwrap();
+        let first = search(&g, &m, 4, &[], false, &mut Prices::default()).unwrap();
         for _ in 0..4 {
-            prop_assert_eq!(&search(&g, &m, 4, &[], false).unwrap(), &first);
+            prop_assert_eq!(&search(&g, &m, 4, &[], false, &mut Prices::default()).unwrap(), &first);
         }
     }
 }
@@ -301,11 +303,13 @@ fn equal_layers_are_solved_once_as_well_as_apart() {
     let templates: BTreeSet<u32> = list.iter().map(|s| s.template).collect();
     assert!(templates.len() < list.len());
     let memory = u64::MAX / 4;
-    let mut f = Frontier::new(&problem, &m, unbounded(&m, memory, 1));
+    let mut prices = Prices::default();
+    let mut f = Frontier::new(&problem, &m, unbounded(&m, memory, 1), &mut prices);
     f.prepare().unwrap();
     let fronts = run(&mut f);
     let apart = ranked(&mut f, &fronts)[0].cycles;
-    let mut f = Frontier::new(&problem, &m, unbounded(&m, memory, 1));
+    let mut prices = Prices::default();
+    let mut f = Frontier::new(&problem, &m, unbounded(&m, memory, 1), &mut prices);
     f.prepare().unwrap();
     let whole = segments::Segment {
         steps: 0..problem.steps.len(),
@@ -349,18 +353,17 @@ fn integer_program(f: &mut Frontier<'_>) -> f64 {
                 if operand.origin == problem::Origin::Host || again {
                     continue;
                 }
-                let access = &problem.accesses[operand.access as usize];
-                let number = operand.access;
+                let number = f.numbers[operand.access as usize];
                 match made.get(&operand.base.0) {
                     None => {
-                        let from = f.prices.arrival(number, access, to);
-                        let moved = f.prices.exact(number, access, from, to).unwrap();
+                        let from = f.prices.arrival(f.machine.tiles, number, to);
+                        let moved = f.prices.exact(f.machine, (number, from, to)).unwrap();
                         objective += moved.cycles(f.machine) as f64 * x;
                     }
                     Some(producer) => {
                         for &(p, y) in producer {
                             let from = f.choices[p as usize].result_id;
-                            let moved = f.prices.exact(number, access, from, to).unwrap();
+                            let moved = f.prices.exact(f.machine, (number, from, to)).unwrap();
                             let cycles = moved.cycles(f.machine);
                             if cycles > 0 {
                                 let both = vars.add(variable().min(0.0));
@@ -394,7 +397,8 @@ proptest! {
         prop_assume!(readers == 1);
         let m = machine(4);
         let problem = Problem::new(&g, |_| String::new());
-        let mut f = Frontier::new(&problem, &m, Limits::new(&m, 1));
+        let mut prices = Prices::default();
+        let mut f = Frontier::new(&problem, &m, Limits::new(&m, 1), &mut prices);
         f.prepare().unwrap();
         let fronts = run(&mut f);
         let found = ranked(&mut f, &fronts)[0].cycles;
