@@ -2,7 +2,7 @@
 //! plain structs, calls the algorithm and writes IR. Also the compile pipeline, stage by stage.
 
 use crate::place_storage::certificate;
-use crate::select_operators::algebra::{self, Numerics};
+use crate::select_operators::algebra::{self, Numerics, Rules};
 use crate::select_operators::plans::{Machine, Partials};
 use crate::select_operators::search::pin::Pin;
 use crate::select_operators::{Finalist, Hint, SelectError, Wanted, operator_cost, select};
@@ -55,6 +55,11 @@ static SELECT_OPERATORS: PassDef = PassDef {
             "numerics",
             "what equalities may do to floats: strict, reassoc (other order) or fast (other roundings)",
             "reassoc",
+        ),
+        Opt::Str(
+            "rules",
+            "file of equalities to use instead of the built-in ones",
+            "",
         ),
         Opt::Str(
             "egraph-dump",
@@ -226,6 +231,23 @@ fn named<T: Copy>(names: &[(&str, T)], name: &str) -> Option<T> {
     names.iter().find(|n| n.0 == name).map(|n| n.1)
 }
 
+/// The equalities of a file, `None` without one.
+fn read_rules(func: OperationRef<'_, '_>, path: &str) -> Result<Option<Rules>, Failed> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        emit_error(
+            func,
+            format!("ipu-select-operators: option rules: cannot read '{path}': {e}"),
+        )
+    })?;
+    Rules::read(path, &text).map(Some).map_err(|e| {
+        error_near(func, &format!("{path}:{}:{}", e.line, e.column), &e.what());
+        Failed
+    })
+}
+
 fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
     let target = Target::ipu21();
     let option = |name: &str, low: i64, high: i64| {
@@ -282,6 +304,11 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
         tiles,
         partials,
     };
+    let own = read_rules(func, &cx.str("rules"))?;
+    let rules = match &own {
+        Some(rules) => rules,
+        None => Rules::builtin().map_err(|e| emit_error(func, e.to_string()))?,
+    };
     let explained = explain::wanted(Report::Selection).is_some();
     let options = algebra::Options {
         numerics,
@@ -292,6 +319,7 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
         hints: &hints,
         explain: explained,
         algebra: &options,
+        rules,
     };
     let (found, algebra) = select(&model, &machine, &wanted).map_err(|error| match error {
         SelectError::NoLowering(list) | SelectError::Hints(list) => {

@@ -12,7 +12,7 @@ use super::{COPY_BYTES, COPY_KERNEL, Machine, Words, same_places};
 use crate::convert_layouts::convert_layouts;
 use ipu_program::layout::{ElementOrder, Layout, PANEL, Shard, Split};
 use ipu_program::tile::{Buffer, Step, TileProgram, View};
-use ipu_program::types::{ElementType, Matrix, TensorType};
+use ipu_program::types::{Matrix, TensorType};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -104,7 +104,7 @@ pub fn exact(
 ) -> Option<Move> {
     let same = from_ty.matrix() == to_ty.matrix() && from_ty.element == to_ty.element;
     if view.is_none() && same && in_blocks(from, to, from_ty) {
-        return Some(blocks(machine, from, to, from_ty.matrix()));
+        return Some(blocks(machine, from, to, from_ty));
     }
     lowered(machine, (from, from_ty), view, (to, to_ty))
 }
@@ -119,7 +119,7 @@ fn in_blocks(from: &Layout, to: &Layout, ty: &TensorType) -> bool {
     };
     let rows = from.order == ElementOrder::Rows && to.order == ElementOrder::Rows;
     let here = same_places(&in_panels(from), &in_panels(to));
-    ty.element == ElementType::F16 && (here || (whole(from) && whole(to) && !rows))
+    ty.element.is_float() && (here || (whole(from) && whole(to) && !rows))
 }
 
 /// The same layout in panels.
@@ -131,8 +131,11 @@ fn in_panels(layout: &Layout) -> Layout {
 }
 
 /// The move of a matrix in blocks of whole panels, shard by shard.
-fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> Move {
-    let copy = |rows: u32, columns: u32| 1 + local_copy(machine, rows, columns);
+fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, ty: &TensorType) -> Move {
+    let (matrix, size) = (ty.matrix(), ty.element.bytes());
+    // Once for each 32 bytes of a row of a panel.
+    let calls = u64::from(PANEL * size / COPY_BYTES);
+    let copy = |rows: u32, columns: u32| calls * (1 + local_copy(machine, rows, columns));
     let mut out = Move::default();
     if same_places(&in_panels(from), &in_panels(to)) {
         out.before = copy(from.rows.block, from.columns.block);
@@ -170,7 +173,7 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> 
     let mut ports = Ports::new(tiles);
     let mut local = vec![0u64; tiles as usize];
     let mut away: Vec<u32> = Vec::new();
-    let shard_bytes = u64::from(from.storage(ElementType::F16).bytes()).max(1);
+    let shard_bytes = u64::from(from.storage(ty.element).bytes()).max(1);
     let copies = u64::from(from.copies.max(1));
     for &(r0, r1, from_row, to_row, held_row) in &rows {
         let tall = r1 - r0;
@@ -201,7 +204,7 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> 
             if away.is_empty() {
                 continue;
             }
-            let words = u64::from(tall) * u64::from(PANEL) / 2;
+            let words = u64::from(tall) * u64::from(PANEL * size / 4);
             let messages = if joined && copies == 1 {
                 1
             } else {
@@ -213,12 +216,12 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> 
                 continue;
             }
             // Pieces of different places come from different copies.
-            let storage = from.storage(ElementType::F16);
+            let storage = from.storage(ty.element);
             for p in 0..wide {
                 let column = c0 - held_column + p * PANEL;
                 let offset = match from.order {
                     ElementOrder::Rows if from.rows.block > 1 => {
-                        (column / PANEL * from.rows.block + (r0 - held_row)) * PANEL * 2
+                        (column / PANEL * from.rows.block + (r0 - held_row)) * PANEL * size
                     }
                     _ => storage.offset(r0 - held_row, column),
                 };
@@ -568,6 +571,7 @@ mod tests {
     use crate::select_operators::plans::Partials;
     use ipu_program::kernels::Kernels;
     use ipu_program::layout::MemoryClass;
+    use ipu_program::types::ElementType;
     use ipu_target::Target;
     use proptest::prelude::*;
 
@@ -594,7 +598,7 @@ mod tests {
         /// What intersecting shards says is what lowering does.
         #[test]
         fn blocks_are_priced_as_they_are_lowered(
-            rows in 1u32..14, columns in 1u32..61, (from, to) in (layouts(13, 60), layouts(13, 60)),
+            rows in 1u32..14, columns in 1u32..61, (from, to) in (layouts(13, 60), layouts(13, 60)), single: bool,
         ) {
             let fit = |l: &Layout| Layout {
                 rows: Split::even(rows, l.rows.parts, l.rows.unit, l.rows.stride),
@@ -610,9 +614,10 @@ mod tests {
                 tiles: 64,
                 partials: Partials::F32,
             };
-            let ty = TensorType::new([rows, columns], ElementType::F16);
+            let element = if single { ElementType::F32 } else { ElementType::F16 };
+            let ty = TensorType::new([rows, columns], element);
             prop_assume!(in_blocks(&from, &to, &ty) && !same_places(&from, &to));
-            let quick = blocks(&machine, &from, &to, ty.matrix());
+            let quick = blocks(&machine, &from, &to, &ty);
             let real = lowered(&machine, (&from, &ty), None, (&to, &ty)).unwrap();
             // Messages that continue each other may be joined in the lowering only.
             let words = |m: &Move| m.events;

@@ -4,7 +4,7 @@
 use super::choice::Choice;
 use super::front::State;
 use super::frontier::{Context, Frontier};
-use super::price::{LayoutId, Wanted};
+use super::price::{LayoutId, Sums, Wanted};
 use super::problem::{Operand, Origin, Problem};
 use super::space;
 use crate::select_operators::plans::Machine;
@@ -13,6 +13,7 @@ use crate::select_operators::plans::moves::{self, Move};
 use ipu_program::layout::Split;
 use ipu_program::plan::Family;
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 
 /// A plan in a context, with its price.
 pub(super) struct Expansion {
@@ -150,17 +151,33 @@ impl Frontier<'_> {
             wanted.extend(self.moves_of(s, &contexts[g].0, choice));
         }
         self.prices.prepare_exact(self.machine, wanted);
-        let mut sums: Vec<u32> = list.iter().map(|l| l.1).collect();
-        sums.sort_unstable();
-        sums.dedup();
-        sums.retain(|c| !self.sums.contains_key(c));
+        let mut sums: BTreeMap<Sums, u32> = BTreeMap::new();
+        for &(_, choice) in list {
+            let key = self.sums(s, choice);
+            if !self.prices.sums.contains_key(&key) {
+                sums.insert(key, choice);
+            }
+        }
         let (problem, machine, choices) = (self.problem, self.machine, &self.choices);
+        let sums: Vec<(Sums, u32)> = sums.into_iter().collect();
         let found = sums
             .into_par_iter()
             .with_max_len(1)
-            .map(|c| (c, sums_of(problem, machine, s, &choices[c as usize])));
+            .map(|(key, c)| (key, sums_of(problem, machine, s, &choices[c as usize])));
         let found: Vec<_> = found.collect();
-        self.sums.extend(found);
+        self.prices.sums.extend(found);
+    }
+
+    /// What the exchange of the partial sums of a plan depends on.
+    fn sums(&self, s: usize, choice: u32) -> Sums {
+        let c = &self.choices[choice as usize];
+        Sums {
+            operator: self.operators[s],
+            operands: c.operands.clone(),
+            result: c.result_id,
+            grid: [c.plan.grid_rows, c.plan.grid_columns, c.plan.grid_k],
+            partials: c.plan.partials,
+        }
     }
 
     /// A plan in a context with its exact price; `None` when a move has no lowering.
@@ -218,7 +235,11 @@ impl Frontier<'_> {
     pub fn own(&mut self, s: usize, choice: u32) -> Option<Move> {
         let (problem, machine) = (self.problem, self.machine);
         let c = &self.choices[choice as usize];
-        let found = self.sums.entry(choice);
+        if c.plan.grid_k == 1 {
+            return Some(Move::default());
+        }
+        let key = self.sums(s, choice);
+        let found = self.prices.sums.entry(key);
         *found.or_insert_with(|| sums_of(problem, machine, s, c))
     }
 

@@ -61,8 +61,8 @@ pub struct Frontier<'p> {
     /// Number of plans before reduction.
     counts: HashMap<u32, u32>,
     following: HashMap<(u32, usize, LayoutId), Option<u32>>,
-    /// Exchanges of partial sums by choice.
-    pub(super) sums: HashMap<u32, Option<Move>>,
+    /// Numbers of the operators of the steps in the prices.
+    pub(super) operators: Vec<u32>,
     nodes: Vec<Node>,
     /// The choices of segments that were solved apart.
     lists: Vec<Vec<u32>>,
@@ -86,6 +86,8 @@ impl<'p> Frontier<'p> {
     ) -> Self {
         let n = problem.steps.len();
         let numbers = problem.accesses.iter().map(|a| prices.number(a)).collect();
+        let ops = problem.steps.iter().map(|step| &problem.graph.ops[step.op]);
+        let operators = ops.map(|op| prices.operator(problem.graph, op)).collect();
         Frontier {
             problem,
             machine,
@@ -97,7 +99,7 @@ impl<'p> Frontier<'p> {
             options: HashMap::new(),
             counts: HashMap::new(),
             following: HashMap::new(),
-            sums: HashMap::new(),
+            operators,
             nodes: Vec::new(),
             lists: Vec::new(),
             only: None,
@@ -349,7 +351,7 @@ impl<'p> Frontier<'p> {
             ranked.push((self.quick(s, &context, choice), choice));
         }
         ranked.sort_unstable();
-        ranked.truncate(8);
+        ranked.truncate(12);
         ranked.into_iter().map(|r| r.1).collect()
     }
 

@@ -3,8 +3,9 @@
 use super::problem::Access;
 use crate::select_operators::plans::moves::{self, Move};
 use crate::select_operators::plans::{Machine, arrival, spread};
+use ipu_program::graph::{Graph, Op};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
-use ipu_program::types::TensorType;
+use ipu_program::types::{ElementType, TensorType};
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -51,12 +52,43 @@ pub struct Prices {
     /// Ways in which operands are read, by number.
     accesses: Vec<Access>,
     numbers: HashMap<String, u32>,
+    operators: HashMap<String, u32>,
     quick: HashMap<Wanted, u64>,
     exact: HashMap<Wanted, Option<Move>>,
     arrivals: HashMap<(LayoutId, u32), LayoutId>,
+    /// Exchanges of partial sums.
+    pub(super) sums: HashMap<Sums, Option<Move>>,
+}
+
+/// What the exchange of the partial sums of a plan depends on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sums {
+    /// Number of the operator and its types, by [`Prices::operator`].
+    pub operator: u32,
+    /// Layouts of its operands.
+    pub operands: Vec<LayoutId>,
+    /// That of its result.
+    pub result: LayoutId,
+    /// Its grid: rows, columns, contraction.
+    pub grid: [u32; 3],
+    /// Type of the sums.
+    pub partials: ElementType,
 }
 
 impl Prices {
+    /// The number of an operator and the types of its operands and its result.
+    pub fn operator(&mut self, graph: &Graph, op: &Op) -> u32 {
+        let types = op.operands.iter().map(|&v| graph.ty(v));
+        let key = format!(
+            "{:?} {:?} {:?}",
+            op.kind,
+            types.collect::<Vec<_>>(),
+            graph.ty(op.result)
+        );
+        let next = self.operators.len() as u32;
+        *self.operators.entry(key).or_insert(next)
+    }
+
     /// The number of a way in which operands are read.
     pub fn number(&mut self, access: &Access) -> u32 {
         let next = self.accesses.len() as u32;
