@@ -2,7 +2,7 @@
 //! plain structs, calls the algorithm and writes IR. Also the compile pipeline, stage by stage.
 
 use crate::place_storage::certificate;
-use crate::select_operators::algebra::{self, Numerics};
+use crate::select_operators::algebra::{self, Numerics, Rules};
 use crate::select_operators::plans::{Machine, Partials};
 use crate::select_operators::search::pin::Pin;
 use crate::select_operators::{Finalist, Hint, SelectError, Wanted, operator_cost, select};
@@ -74,6 +74,11 @@ static SELECT_OPERATORS: PassDef = PassDef {
             "numerics",
             "what equalities may do to floats: strict, reassoc (other order) or fast (other roundings)",
             "reassoc",
+        ),
+        Opt::Str(
+            "rules",
+            "file of equalities to use instead of the built-in ones",
+            "",
         ),
         Opt::Str(
             "egraph-dump",
@@ -273,6 +278,23 @@ fn run_unroll_layers(module: OperationRef<'_, '_>, _: &PassCx<'_>) -> Result<(),
     Ok(())
 }
 
+/// The equalities of a file, `None` without one.
+fn read_rules(func: OperationRef<'_, '_>, path: &str) -> Result<Option<Rules>, Failed> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        emit_error(
+            func,
+            format!("ipu-select-operators: option rules: cannot read '{path}': {e}"),
+        )
+    })?;
+    Rules::read(path, &text).map(Some).map_err(|e| {
+        error_near(func, &format!("{path}:{}:{}", e.line, e.column), &e.what());
+        Failed
+    })
+}
+
 fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed> {
     let target = Target::ipu21();
     let option = |name: &str, low: i64, high: i64| {
@@ -327,6 +349,11 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
         tiles,
         partials,
     };
+    let own = read_rules(func, &cx.str("rules"))?;
+    let rules = match &own {
+        Some(rules) => rules,
+        None => Rules::builtin().map_err(|e| emit_error(func, e.to_string()))?,
+    };
     let explained = explain::wanted(Report::Selection).is_some();
     let options = algebra::Options {
         numerics,
@@ -337,6 +364,7 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
         hints: &hints,
         explain: explained,
         algebra: &options,
+        rules,
     };
     let (found, algebra) = select(&model, &machine, &wanted).map_err(|error| match error {
         SelectError::NoLowering(list) | SelectError::Hints(list) => {

@@ -17,6 +17,7 @@ use ipu_program::tile::{BufferId, Compute, Copy, Step, Transfer};
 use ipu_program::types::{ElementType, TensorType};
 use ipu_program::view::Walk;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// Words a message on average from which on packing is not even considered.
 const LONG_MESSAGE: u64 = 32;
@@ -49,13 +50,12 @@ impl Stage {
     }
 }
 
-/// Kernel calls of one kernel on the same buffers: the records of each tile.
-type Calls = BTreeMap<(Stage, &'static str, BufferId, BufferId), BTreeMap<u32, Vec<Vec<u32>>>>;
-/// Runs to copy between two buffers, by tile: source byte, destination byte, words.
-type Local = BTreeMap<(BufferId, BufferId), BTreeMap<u32, Vec<[u32; 3]>>>;
-/// Transfers between two buffers by source tile, byte and words; several lists where a tile
-/// receives the same words at several places.
-type Sends = BTreeMap<(BufferId, BufferId), BTreeMap<[u32; 3], Vec<Vec<(u32, u32)>>>>;
+/// Kernel calls of one kernel on the same buffers: the records of each tile, which tiles share.
+type Calls = BTreeMap<(Stage, &'static str, BufferId, BufferId), BTreeMap<u32, Vec<Rc<[u32]>>>>;
+/// Runs to copy between two buffers: tile; source byte, destination byte, words.
+type Local = BTreeMap<(BufferId, BufferId), Vec<(u32, [u32; 3])>>;
+/// Words that cross between two buffers: source tile, byte and words; destination tile and byte.
+type Sends = BTreeMap<(BufferId, BufferId), Vec<([u32; 3], (u32, u32))>>;
 
 struct Lower<'c, 'p> {
     c: &'c mut Convert<'p>,
@@ -64,7 +64,7 @@ struct Lower<'c, 'p> {
     from: Grid,
     to: Grid,
     /// The source shard on each tile.
-    held: BTreeMap<u32, u32>,
+    held: Vec<Option<u32>>,
     calls: Calls,
     /// Runs to copy on a tile, by buffers.
     local: Local,
@@ -109,10 +109,13 @@ pub(super) fn lower(
     let error = |c: &Convert<'_>, why| c.error(source, destination, why);
     let (from, to) = grids.map_err(|why| error(c, why))?;
     let raw = runs(walk, &from, &to).map_err(|why| error(c, why))?;
-    let held = (0u32..)
-        .zip(&from.tiles)
-        .flat_map(|(shard, tiles)| tiles.iter().map(move |&t| (t, shard)))
-        .collect();
+    let last = from.tiles.iter().flatten().max().map_or(0, |&t| t as usize);
+    let mut held = vec![None; last + 1];
+    for (shard, tiles) in (0u32..).zip(&from.tiles) {
+        for &tile in tiles {
+            held[tile as usize] = Some(shard);
+        }
+    }
     let lower = Lower {
         c,
         source,
@@ -164,7 +167,7 @@ impl Lower<'_, '_> {
 
     /// Whether a shard has a copy on a tile.
     fn is_on(&self, shard: u32, tile: u32) -> bool {
-        shard == KEEP || self.held.get(&tile) == Some(&shard)
+        shard == KEEP || self.held.get(tile as usize) == Some(&Some(shard))
     }
 
     /// Whether a source shard is on all tiles of a destination shard.
@@ -272,9 +275,11 @@ impl Lower<'_, '_> {
                 }
             }
         }
-        for ((source, destination), tiles) in std::mem::take(&mut self.local) {
-            for (tile, runs) in tiles {
-                self.copy((Stage::Local, source, destination), runs, &[tile]);
+        for ((source, destination), mut list) in std::mem::take(&mut self.local) {
+            list.sort_by_key(|l| l.0);
+            for runs in list.chunk_by(|a, b| a.0 == b.0) {
+                let own = runs.iter().map(|r| r.1).collect();
+                self.copy((Stage::Local, source, destination), own, &[runs[0].0]);
             }
         }
         self.finish()
@@ -385,31 +390,18 @@ impl Lower<'_, '_> {
         let (shard, sender) = self.origin(&self.packed.segments, number, from);
         let bases = &self.packed.bases;
         let byte = |tile: u32| 2 * (bases.get(&(tile, number)).copied().unwrap_or(0) + from);
-        let mut remote = Vec::new();
-        for &tile in tiles {
-            if shard == KEEP || self.held.get(&tile) == Some(&shard) {
-                let local = self.local.entry((source, buffer)).or_default();
-                let run = [byte(tile), 2 * at, words];
-                local.entry(tile).or_default().push(run);
-            } else {
-                remote.push((tile, 2 * at));
-            }
+        let is_here =
+            |tile: u32| shard == KEEP || self.held.get(tile as usize) == Some(&Some(shard));
+        if tiles.iter().any(|&t| is_here(t)) {
+            let local = self.local.entry((source, buffer)).or_default();
+            let here = tiles.iter().filter(|&&t| is_here(t));
+            local.extend(here.map(|&t| (t, [byte(t), 2 * at, words])));
         }
-        if remote.is_empty() {
-            return;
-        }
-        let key = [sender, byte(sender), words];
-        let pieces = self.sends.entry((source, buffer)).or_default();
-        let lists = pieces.entry(key).or_default();
-        if lists.is_empty() {
-            lists.push(remote);
-            return;
-        }
-        for place in remote {
-            match lists.iter_mut().find(|l| l.iter().all(|d| d.0 != place.0)) {
-                Some(list) => list.push(place),
-                None => lists.push(vec![place]),
-            }
+        if tiles.iter().any(|&t| !is_here(t)) {
+            let key = [sender, byte(sender), words];
+            let sends = self.sends.entry((source, buffer)).or_default();
+            let away = tiles.iter().filter(|&&t| !is_here(t));
+            sends.extend(away.map(|&t| (key, (t, 2 * at))));
         }
     }
 
@@ -550,9 +542,10 @@ impl Lower<'_, '_> {
         tiles: &[u32],
         record: Vec<u32>,
     ) {
+        let record: Rc<[u32]> = record.into();
         let calls = self.calls.entry(key).or_default();
         for &tile in tiles {
-            calls.entry(tile).or_default().push(record.clone());
+            calls.entry(tile).or_default().push(Rc::clone(&record));
         }
     }
 
@@ -585,25 +578,10 @@ impl Lower<'_, '_> {
         }
         let copies: Vec<Copy> = std::mem::take(&mut self.sends)
             .into_iter()
-            .map(|((source, destination), pieces)| {
-                let transfers = pieces
-                    .into_iter()
-                    .flat_map(|([tile, offset, words], lists)| {
-                        lists.into_iter().map(move |mut destinations| {
-                            destinations.sort_unstable();
-                            Transfer {
-                                source: tile,
-                                source_offset: offset,
-                                words,
-                                destinations,
-                            }
-                        })
-                    });
-                Copy {
-                    source,
-                    destination,
-                    transfers: join(transfers.collect()),
-                }
+            .map(|((source, destination), sends)| Copy {
+                source,
+                destination,
+                transfers: join(transfers(sends)),
             })
             .collect();
         if !copies.is_empty() {
@@ -625,7 +603,7 @@ impl Lower<'_, '_> {
     fn compute(
         &mut self,
         (stage, name, source, destination): (Stage, &'static str, BufferId, BufferId),
-        tiles: BTreeMap<u32, Vec<Vec<u32>>>,
+        tiles: BTreeMap<u32, Vec<Rc<[u32]>>>,
     ) -> Result<(), ConvertError> {
         let kernel = self.c.kernels.get(name).filter(|k| match k.buffers.len() {
             1 => source == destination,
@@ -649,7 +627,7 @@ impl Lower<'_, '_> {
             let width = records().map(|r| r.1.len()).max().unwrap_or(0);
             let mut words = Vec::with_capacity(width * tiles.len());
             for (_, record) in records() {
-                words.extend(record);
+                words.extend_from_slice(record);
                 words.resize(words.len() + width - record.len(), 0);
             }
             let step = self.c.symbol(stage.name());
@@ -664,6 +642,39 @@ impl Lower<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// The transfers of words that cross: what leaves a tile from the same place is one transfer to all
+/// that receive it, but several where a tile receives it at several places.
+fn transfers(mut sends: Vec<([u32; 3], (u32, u32))>) -> Vec<Transfer> {
+    sends.sort_by_key(|s| s.0);
+    let mut out = Vec::new();
+    let mut lists: Vec<Vec<(u32, u32)>> = Vec::new();
+    for piece in sends.chunk_by(|a, b| a.0 == b.0) {
+        let [source, source_offset, words] = piece[0].0;
+        let mut tiles: Vec<u32> = piece.iter().map(|p| p.1.0).collect();
+        tiles.sort_unstable();
+        if tiles.array_windows().all(|[a, b]| a != b) {
+            lists.push(piece.iter().map(|p| p.1).collect());
+        } else {
+            for &(_, place) in piece {
+                match lists.iter_mut().find(|l| l.iter().all(|d| d.0 != place.0)) {
+                    Some(list) => list.push(place),
+                    None => lists.push(vec![place]),
+                }
+            }
+        }
+        out.extend(lists.drain(..).map(|mut destinations| {
+            destinations.sort_unstable();
+            Transfer {
+                source,
+                source_offset,
+                words,
+                destinations,
+            }
+        }));
+    }
+    out
 }
 
 fn zeros(runs: &[Run]) -> impl Iterator<Item = &Run> {

@@ -8,6 +8,7 @@
 //! exchanges have been scheduled, for estimates of exchange are unreliable.
 
 pub mod algebra;
+pub mod forms;
 pub mod normalize;
 pub mod plans;
 mod refuse;
@@ -36,6 +37,18 @@ pub enum SelectError {
     /// The rewrite rules contradict each other.
     #[error(transparent)]
     Algebra(#[from] AlgebraError),
+}
+
+impl SelectError {
+    /// What is wrong, of several things the first.
+    fn reason(&self) -> String {
+        match self {
+            SelectError::NoLowering(list) | SelectError::Hints(list) => list
+                .first()
+                .map_or_else(|| self.to_string(), |first| first.message.clone()),
+            SelectError::Algebra(error) => error.to_string(),
+        }
+    }
 }
 
 /// One operator without an implementation.
@@ -89,6 +102,8 @@ pub struct Wanted<'a> {
     pub explain: bool,
     /// Bounds of the algebra, and what it may do.
     pub algebra: &'a algebra::Options,
+    /// The equalities.
+    pub rules: &'a algebra::Rules,
 }
 
 /// Estimated cycles of the best plan of one operator alone, for the algebra.
@@ -138,7 +153,7 @@ pub fn select(
     if !refused.is_empty() {
         return Err(SelectError::NoLowering(refused));
     }
-    let algebra = Algebra::saturate(&normal, wanted.algebra)?;
+    let algebra = Algebra::with_rules(&normal, wanted.algebra, wanted.rules)?;
     let found = best_variants(graph, normal, machine, &algebra, wanted)?;
     let fastest = found.finalists.first().map_or(0, |f| f.cycles);
     let out = found
@@ -173,7 +188,7 @@ const MAX_VARIANTS: usize = 8;
 
 /// Operators with plans times tiles that are searched, all variants together: a bound on the time
 /// of large models and machines.
-const MAX_VARIANT_WORK: usize = 8_000;
+const MAX_VARIANT_WORK: usize = 12_000;
 
 /// Searches the variants of a graph in the order of their lower bounds, until none of the others can
 /// be among the finalists or a bound is met.
@@ -192,10 +207,18 @@ fn best_variants(
     let mut refused = None;
     let (mut work, mut tried) = (0, 0);
     let mut met = BTreeSet::new();
+    let mut prices = search::Prices::default();
+    let mut forms = Vec::new();
     loop {
         let Some(variant) = variants.next() else {
             met.extend(variants.limit_hit());
             break;
+        };
+        let bound = variant.lower_bound;
+        let mut note = |outcome| {
+            if wanted.explain {
+                forms.push(forms::Form::new(&variant.graph, bound, outcome));
+            }
         };
         if let Some(found) = &all
             && found.finalists.len() >= wanted.finalists.max(1)
@@ -204,6 +227,7 @@ fn best_variants(
                 .last()
                 .is_some_and(|f| f.cycles <= variant.lower_bound)
         {
+            note(forms::Outcome::Beaten);
             break;
         }
         let host = HostValues::of(&variant.graph);
@@ -211,17 +235,32 @@ fn best_variants(
         let more = variant.graph.ops.iter().filter(planned).count() * machine.tiles as usize;
         if tried == MAX_VARIANTS || (tried > 0 && work + more > MAX_VARIANT_WORK) {
             met.insert("variants of the algebra");
+            note(forms::Outcome::NotSearched);
             break;
         }
         (work, tried) = (work + more, tried + 1);
         // Another variant may keep the operators that demands name, have plans, or fit.
         let found = pins(model, &variant.graph, wanted.hints).and_then(|pins| {
             let (finalists, explain) = (wanted.finalists, wanted.explain);
-            search::search(&variant.graph, machine, finalists, &pins, explain)
+            search::search(
+                &variant.graph,
+                machine,
+                finalists,
+                &pins,
+                explain,
+                &mut prices,
+            )
         });
         match found {
-            Ok(found) => all = Some(better(all, found, wanted.finalists)),
-            Err(error) => drop(refused.get_or_insert(error)),
+            Ok(found) => {
+                let cycles = found.finalists.first().map_or(u64::MAX, |f| f.cycles);
+                note(forms::Outcome::Searched(cycles));
+                all = Some(better(all, found, wanted.finalists));
+            }
+            Err(error) => {
+                note(forms::Outcome::Refused(error.reason()));
+                refused.get_or_insert(error);
+            }
         }
     }
     let mut found = match (all, refused) {
@@ -230,11 +269,16 @@ fn best_variants(
         // A graph has itself as a variant: without one, the search says what is wrong with it.
         (None, None) => {
             let pins = pins(model, &normal, wanted.hints)?;
-            search::search(&normal, machine, wanted.finalists, &pins, wanted.explain)?
+            let (finalists, explain) = (wanted.finalists, wanted.explain);
+            search::search(&normal, machine, finalists, &pins, explain, &mut prices)?
         }
     };
     met.extend(found.met.iter().copied());
     found.met = met.into_iter().collect();
+    if let Some(explanation) = &mut found.explanation {
+        explanation.forms = forms::lost(forms);
+        explanation.bounded_by = found.met.iter().map(|m| (*m).to_owned()).collect();
+    }
     Ok(found)
 }
 
@@ -270,9 +314,12 @@ fn pins(model: &Graph, selected: &Graph, hints: &[Hint]) -> Result<Vec<Option<Pi
                 OpKind::Linear { .. } | OpKind::Matmul { .. } | OpKind::Attention { .. }
             )
         };
-        let found: Vec<usize> = ops
-            .filter(|&i| selected.ops[i].location == location)
-            .collect();
+        // Of equal operations one is left, at the place of the first.
+        let here = |op: &Op| {
+            op.location == location
+                || (op.rules.is_empty() && op.fused.iter().any(|f| f == location))
+        };
+        let found: Vec<usize> = ops.filter(|&i| here(&selected.ops[i])).collect();
         found.iter().copied().find(heavy).or(found.first().copied())
     };
     let mut pins = vec![None; selected.ops.len()];

@@ -56,6 +56,13 @@ impl Match<'_> {
         }
     }
 
+    fn int(&self, v: Var) -> Option<u32> {
+        match self.data(v)?.attr()? {
+            Attr::Int(n) => Some(*n),
+            _ => None,
+        }
+    }
+
     fn scalar(&self, v: Var) -> Option<f32> {
         match self.data(v)?.attr()? {
             Attr::Scalar(s) => Some(s.get()),
@@ -308,6 +315,28 @@ pub const CONDITIONS: &[(&str, usize, bool, Condition)] = &[
     ("shape-is", 2, false, |m, v, _| {
         m.list(v[0]).is_some() && m.list(v[0]) == m.shape(v[1])
     }),
+    // Slices by offsets, strides and shape, along an axis.
+    ("ends-within", 5, false, |m, v, _| {
+        let end = || {
+            let axis = m.int(v[3])? as usize;
+            let [offset, stride, count] = [v[0], v[1], v[2]].map(|v| m.list(v)?.get(axis));
+            let last = u64::from(count?.checked_sub(1)?) * u64::from(*stride?);
+            Some(u64::from(*offset?) + last < u64::from(*m.shape(v[4])?.get(axis)?))
+        };
+        end().unwrap_or(false)
+    }),
+    ("continues", 5, false, |m, v, _| {
+        let next = || {
+            let axis = m.int(v[4])? as usize;
+            let (first, second) = (m.list(v[0])?, m.list(v[1])?);
+            let (stride, count) = (m.list(v[2])?.get(axis)?, m.list(v[3])?.get(axis)?);
+            let mut expected = first.to_vec();
+            let at = expected.get_mut(axis)?;
+            *at = at.checked_add(stride.checked_mul(*count)?)?;
+            Some(expected == second)
+        };
+        next().unwrap_or(false)
+    }),
     ("moves-last", 1, false, |m, v, _| match m.list(v[0]) {
         Some(p @ [.., last, _]) => *last as usize + 1 == p.len(),
         _ => false,
@@ -430,6 +459,20 @@ pub const FUNCTIONS: &[(&str, usize, Function)] = &[
             .map(|(&a, &b)| a.checked_mul(b))
             .collect();
         all.map(Attr::list)
+    }),
+    ("behind", 3, |m, v| {
+        let mut offsets = m.list(v[0])?.to_vec();
+        let axis = m.int(v[1])? as usize;
+        let at = offsets.get_mut(axis)?;
+        *at = at.checked_sub(*m.shape(v[2])?.get(axis)?)?;
+        Some(Attr::list(offsets))
+    }),
+    ("joined", 3, |m, v| {
+        let mut shape = m.list(v[0])?.to_vec();
+        let axis = m.int(v[2])? as usize;
+        let at = shape.get_mut(axis)?;
+        *at = at.checked_add(*m.list(v[1])?.get(axis)?)?;
+        Some(Attr::list(shape))
     }),
     // Heads.
     ("split-count", 1, |m, v| match m.list(v[0])? {

@@ -193,13 +193,13 @@ fn emit(
     Some(())
 }
 
-/// The operations of the model that a node does: one of its own class, and if a rule made it, all
-/// before that one whose values are gone.
+/// The operations of the model that a node does: equal ones that it is, or one of its own class, and
+/// if a rule made it, all before that one whose values are gone.
 fn absorbed(frozen: &Frozen, kept: &BTreeSet<ClassId>, c: ClassId, node: &Node) -> Vec<usize> {
-    let Some(own) = node.ops.first().copied().or(frozen.class(c).ops().next()) else {
-        return Vec::new();
-    };
-    let mut out = vec![own];
+    let mut out = node.ops.clone();
+    if out.is_empty() {
+        out.extend(frozen.class(c).ops().next());
+    }
     if node.rule.is_none() || frozen.class(c).host {
         return out;
     }

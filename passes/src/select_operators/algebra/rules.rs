@@ -170,16 +170,28 @@ pub struct Rules {
 
 /// An error in a table of rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {}{message}", .rule.as_ref().map(|r| format!("rule '{r}': ")).unwrap_or_default())]
+#[error("{file}:{line}:{column}: {}", self.what())]
 pub struct RuleError {
     /// File.
     pub file: String,
     /// Line, from 1.
     pub line: usize,
+    /// Column, from 1.
+    pub column: usize,
     /// Rule, where it is known.
     pub rule: Option<String>,
     /// What is wrong.
     pub message: String,
+}
+
+impl RuleError {
+    /// What is wrong, without the place.
+    pub fn what(&self) -> String {
+        match &self.rule {
+            Some(rule) => format!("rule '{rule}': {}", self.message),
+            None => self.message.clone(),
+        }
+    }
 }
 
 impl Rules {
@@ -203,15 +215,18 @@ impl Rules {
         let table: File = ron::from_str(text).map_err(|e| RuleError {
             file: file.to_owned(),
             line: e.span.start.line,
+            column: e.span.start.col,
             rule: None,
             message: e.code.to_string(),
         })?;
         let mut known: BTreeMap<&str, ()> = BTreeMap::new();
         let mut rules = Vec::with_capacity(table.rules.len());
         for row in &table.rules {
+            let (line, column) = place_of(text, &row.name);
             let error = |message| RuleError {
                 file: file.to_owned(),
-                line: line_of(text, &row.name),
+                line,
+                column,
                 rule: Some(row.name.clone()),
                 message,
             };
@@ -228,14 +243,14 @@ impl Rules {
     }
 }
 
-/// The line of the last rule of a name: of two, the second is the mistake.
-fn line_of(text: &str, name: &str) -> usize {
+/// Line and column of the last rule of a name: of two, the second is the mistake.
+fn place_of(text: &str, name: &str) -> (usize, usize) {
     let wanted = format!("name: \"{name}\"");
-    let lines = text.lines().enumerate();
-    lines
-        .filter(|(_, l)| l.contains(&wanted))
-        .last()
-        .map_or(1, |(i, _)| i + 1)
+    let places = text.lines().zip(1..).filter_map(|(line, number)| {
+        let at = line.find(&wanted)?;
+        Some((number, line[..at].chars().count() + 1))
+    });
+    places.last().unwrap_or((1, 1))
 }
 
 fn rule(row: &Row) -> Result<Rule, String> {

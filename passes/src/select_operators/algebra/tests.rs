@@ -4,5 +4,7 @@ mod basics;
 mod build;
 mod cases;
 mod eval;
+mod identity;
 mod search;
+mod slices;
 mod soundness;

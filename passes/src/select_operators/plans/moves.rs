@@ -10,10 +10,11 @@
 use super::gemm::Reduction;
 use super::{COPY_BYTES, COPY_KERNEL, Machine, Words, same_places};
 use crate::convert_layouts::convert_layouts;
-use ipu_program::layout::{ElementOrder, Layout, PANEL, Shard};
+use ipu_program::layout::{ElementOrder, Layout, PANEL, Shard, Split};
 use ipu_program::tile::{Buffer, Step, TileProgram, View};
-use ipu_program::types::{ElementType, Matrix, TensorType};
+use ipu_program::types::{Matrix, TensorType};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Events that a message takes of its sender and receiver besides its words: its controls and the
 /// gaps that they force on its neighbours.
@@ -103,7 +104,7 @@ pub fn exact(
 ) -> Option<Move> {
     let same = from_ty.matrix() == to_ty.matrix() && from_ty.element == to_ty.element;
     if view.is_none() && same && in_blocks(from, to, from_ty) {
-        return Some(blocks(machine, from, to, from_ty.matrix()));
+        return Some(blocks(machine, from, to, from_ty));
     }
     lowered(machine, (from, from_ty), view, (to, to_ty))
 }
@@ -118,7 +119,7 @@ fn in_blocks(from: &Layout, to: &Layout, ty: &TensorType) -> bool {
     };
     let rows = from.order == ElementOrder::Rows && to.order == ElementOrder::Rows;
     let here = same_places(&in_panels(from), &in_panels(to));
-    ty.element == ElementType::F16 && (here || (whole(from) && whole(to) && !rows))
+    ty.element.is_float() && (here || (whole(from) && whole(to) && !rows))
 }
 
 /// The same layout in panels.
@@ -130,8 +131,11 @@ fn in_panels(layout: &Layout) -> Layout {
 }
 
 /// The move of a matrix in blocks of whole panels, shard by shard.
-fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> Move {
-    let copy = |rows: u32, columns: u32| 1 + local_copy(machine, rows, columns);
+fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, ty: &TensorType) -> Move {
+    let (matrix, size) = (ty.matrix(), ty.element.bytes());
+    // Once for each 32 bytes of a row of a panel.
+    let calls = u64::from(PANEL * size / COPY_BYTES);
+    let copy = |rows: u32, columns: u32| calls * (1 + local_copy(machine, rows, columns));
     let mut out = Move::default();
     if same_places(&in_panels(from), &in_panels(to)) {
         out.before = copy(from.rows.block, from.columns.block);
@@ -144,7 +148,7 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> 
     if to.order == ElementOrder::Rows && to.rows.block > 1 {
         out.after += copy(to.rows.block, to.columns.block);
     }
-    let parts = |split: &ipu_program::layout::Split, extent: u32| -> Vec<(u32, u32, u32)> {
+    let parts = |split: &Split, extent: u32| -> Vec<(u32, u32, u32)> {
         let ranges = (0..split.parts).map(|p| (p, split.range(p, extent)));
         let held = ranges.filter(|(_, r)| !r.is_empty());
         held.map(|(p, r)| (r.start, r.end, split.tile(p))).collect()
@@ -169,7 +173,7 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> 
     let mut ports = Ports::new(tiles);
     let mut local = vec![0u64; tiles as usize];
     let mut away: Vec<u32> = Vec::new();
-    let shard_bytes = u64::from(from.storage(ElementType::F16).bytes()).max(1);
+    let shard_bytes = u64::from(from.storage(ty.element).bytes()).max(1);
     let copies = u64::from(from.copies.max(1));
     for &(r0, r1, from_row, to_row, held_row) in &rows {
         let tall = r1 - r0;
@@ -200,7 +204,7 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> 
             if away.is_empty() {
                 continue;
             }
-            let words = u64::from(tall) * u64::from(PANEL) / 2;
+            let words = u64::from(tall) * u64::from(PANEL * size / 4);
             let messages = if joined && copies == 1 {
                 1
             } else {
@@ -212,12 +216,12 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, matrix: Matrix) -> 
                 continue;
             }
             // Pieces of different places come from different copies.
-            let storage = from.storage(ElementType::F16);
+            let storage = from.storage(ty.element);
             for p in 0..wide {
                 let column = c0 - held_column + p * PANEL;
                 let offset = match from.order {
                     ElementOrder::Rows if from.rows.block > 1 => {
-                        (column / PANEL * from.rows.block + (r0 - held_row)) * PANEL * 2
+                        (column / PANEL * from.rows.block + (r0 - held_row)) * PANEL * size
                     }
                     _ => storage.offset(r0 - held_row, column),
                 };
@@ -387,12 +391,15 @@ pub fn exchange(machine: &Machine<'_>, from: &Layout, to: &Layout, ty: &TensorTy
     cycles + machine.phase(u64::from(to.storage(ty.element).bytes() / 4))
 }
 
-/// Most pieces that one estimate looks at; beyond, the sizes alone decide.
+/// Rows of a shard that an estimate looks at.
+const SAMPLED_ROWS: u64 = 24;
+
+/// Most pieces of these rows that an estimate looks at; beyond, the sizes alone decide.
 const MAX_PIECES: u64 = 50_000;
 
 /// Estimated cycles to bring a view of a tensor of type `from_ty` in `from` to a tensor of type
-/// `to_ty` in `to`. Looks at the first, the middle and the last tile of the destination: what they
-/// hold already, they copy; what they lack, they receive in one phase.
+/// `to_ty` in `to`. Looks at rows of the first, the middle and the last shard of the destination:
+/// what their tiles hold already, they copy; what they lack, they receive in one phase.
 pub fn viewed(
     machine: &Machine<'_>,
     (from, from_ty): (&Layout, &TensorType),
@@ -400,20 +407,24 @@ pub fn viewed(
     (to, to_ty): (&Layout, &TensorType),
 ) -> u64 {
     let (source, destination) = (from_ty.matrix(), to_ty.matrix());
-    let shards = to.shards(destination);
-    let finder = Tiles::new(from, source);
+    let (held, wanted) = (Parts::new(from, source), Parts::new(to, destination));
     let lookup = Inverse::new(view);
     let mut worst = 0;
-    let count = shards.len();
+    let count = wanted.count();
     for i in [0, count / 2, count.saturating_sub(1)] {
-        let Some(shard) = shards.get(i) else { continue };
+        let Some(shard) = wanted.shard(i) else {
+            continue;
+        };
         let (mut here, mut away, mut runs) = (0u64, 0u64, 0u64);
-        let pieces =
-            shard.rows.len() as u64 * (shard.columns.len() as u64).div_ceil(u64::from(PANEL));
+        let rows = shard.rows.len() as u64;
+        let sampled = rows.min(SAMPLED_ROWS);
+        let pieces = sampled * (shard.columns.len() as u64).div_ceil(u64::from(PANEL));
         if pieces > MAX_PIECES {
             return machine.phase(u64::from(to.storage(to_ty.element).bytes() / 4));
         }
-        for row in shard.rows.clone() {
+        let on_tile = held.on(shard.tile);
+        for sample in 0..sampled {
+            let row = shard.rows.start + ((2 * sample + 1) * rows / (2 * sampled)) as u32;
             let mut column = shard.columns.start;
             while column < shard.columns.end {
                 let number = u64::from(row) * u64::from(destination.columns) + u64::from(column);
@@ -422,7 +433,8 @@ pub fn viewed(
                 if let Some(element) = element {
                     let at = (element / u64::from(source.columns)) as u32;
                     let place = (element % u64::from(source.columns)) as u32;
-                    if finder.holds(shard.tile, at, place) {
+                    let is_here = |s: &Shard| s.rows.contains(&at) && s.columns.contains(&place);
+                    if on_tile.iter().any(is_here) {
                         here += u64::from(length);
                     } else {
                         away += u64::from(length);
@@ -433,35 +445,81 @@ pub fn viewed(
             }
         }
         let size = u64::from(to_ty.element.bytes());
+        let all = |n: u64| n * rows / sampled;
         // Short runs are copied word by word, long ones in blocks of 32 bytes.
-        let mut cycles = if here > 0 { 150 + here * size / 4 } else { 0 };
+        let mut cycles = if here > 0 {
+            150 + all(here) * size / 4
+        } else {
+            0
+        };
         if away > 0 {
-            cycles += machine.phase((away * size).div_ceil(4) + runs);
+            cycles += machine.phase((all(away) * size).div_ceil(4) + all(runs));
         }
         worst = worst.max(cycles);
     }
     worst
 }
 
-/// Which tiles hold which part of a tensor.
-struct Tiles {
-    shards: BTreeMap<u32, Vec<Shard>>,
+/// The parts of a layout that are not empty, with their tiles from the first.
+struct Parts<'a> {
+    layout: &'a Layout,
+    rows: Vec<(Range<u32>, u32)>,
+    columns: Vec<(Range<u32>, u32)>,
 }
 
-impl Tiles {
-    fn new(layout: &Layout, matrix: Matrix) -> Self {
-        let mut shards: BTreeMap<u32, Vec<Shard>> = BTreeMap::new();
-        for shard in layout.shards(matrix) {
-            shards.entry(shard.tile).or_default().push(shard);
+impl<'a> Parts<'a> {
+    fn new(layout: &'a Layout, matrix: Matrix) -> Self {
+        let parts = |split: &Split, extent: u32| {
+            let ranges = (0..split.parts).map(|p| (split.range(p, extent), split.tile(p)));
+            ranges.filter(|(range, _)| !range.is_empty()).collect()
+        };
+        Parts {
+            rows: parts(&layout.rows, matrix.rows),
+            columns: parts(&layout.columns, matrix.columns),
+            layout,
         }
-        Tiles { shards }
     }
 
-    fn holds(&self, tile: u32, row: u32, column: u32) -> bool {
-        self.shards.get(&tile).is_some_and(|list| {
-            list.iter()
-                .any(|s| s.rows.contains(&row) && s.columns.contains(&column))
+    /// How many shards there are.
+    fn count(&self) -> usize {
+        self.layout.copies as usize * self.rows.len() * self.columns.len()
+    }
+
+    /// One of them, numbered as by [`Layout::shards`].
+    fn shard(&self, i: usize) -> Option<Shard> {
+        let copy = i / (self.rows.len() * self.columns.len()).max(1);
+        let (rows, row_tile) = self
+            .rows
+            .get(i / self.columns.len().max(1) % self.rows.len().max(1))?;
+        let (columns, column_tile) = self.columns.get(i % self.columns.len().max(1))?;
+        Some(Shard {
+            tile: self.layout.first_tile
+                + copy as u32 * self.layout.copy_stride
+                + row_tile
+                + column_tile,
+            rows: rows.clone(),
+            columns: columns.clone(),
         })
+    }
+
+    /// Those on a tile.
+    fn on(&self, tile: u32) -> Vec<Shard> {
+        let mut out = Vec::new();
+        for copy in 0..self.layout.copies {
+            let first = self.layout.first_tile + copy * self.layout.copy_stride;
+            for (rows, row_tile) in &self.rows {
+                let Some(column) = tile.checked_sub(first + row_tile) else {
+                    continue;
+                };
+                let there = self.columns.iter().filter(|c| c.1 == column);
+                out.extend(there.map(|(columns, _)| Shard {
+                    tile,
+                    rows: rows.clone(),
+                    columns: columns.clone(),
+                }));
+            }
+        }
+        out
     }
 }
 
@@ -512,7 +570,8 @@ mod tests {
     use super::*;
     use crate::select_operators::plans::Partials;
     use ipu_program::kernels::Kernels;
-    use ipu_program::layout::{MemoryClass, Split};
+    use ipu_program::layout::MemoryClass;
+    use ipu_program::types::ElementType;
     use ipu_target::Target;
     use proptest::prelude::*;
 
@@ -539,7 +598,7 @@ mod tests {
         /// What intersecting shards says is what lowering does.
         #[test]
         fn blocks_are_priced_as_they_are_lowered(
-            rows in 1u32..14, columns in 1u32..61, (from, to) in (layouts(13, 60), layouts(13, 60)),
+            rows in 1u32..14, columns in 1u32..61, (from, to) in (layouts(13, 60), layouts(13, 60)), single: bool,
         ) {
             let fit = |l: &Layout| Layout {
                 rows: Split::even(rows, l.rows.parts, l.rows.unit, l.rows.stride),
@@ -555,9 +614,10 @@ mod tests {
                 tiles: 64,
                 partials: Partials::F32,
             };
-            let ty = TensorType::new([rows, columns], ElementType::F16);
+            let element = if single { ElementType::F32 } else { ElementType::F16 };
+            let ty = TensorType::new([rows, columns], element);
             prop_assume!(in_blocks(&from, &to, &ty) && !same_places(&from, &to));
-            let quick = blocks(&machine, &from, &to, ty.matrix());
+            let quick = blocks(&machine, &from, &to, &ty);
             let real = lowered(&machine, (&from, &ty), None, (&to, &ty)).unwrap();
             // Messages that continue each other may be joined in the lowering only.
             let words = |m: &Move| m.events;

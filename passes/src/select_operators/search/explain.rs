@@ -1,12 +1,16 @@
 //! Why each operator has its plan: what the next best ones cost, in which parts, and why they lost.
 //!
-//! An alternative is judged by the whole segment: the operator is pinned to it and its segment is
-//! searched again from the state in which the chosen program enters it.
+//! An alternative is judged by the whole segment: the operator is pinned to it, and its segment is
+//! searched again from the state in which the chosen program enters it, and also taken as it is with
+//! nothing but this plan changed.
 
 use super::front::{Front, Label, State};
 use super::frontier::{Frontier, START};
 use super::segments::{Segment, segments};
+use crate::select_operators::forms::Lost;
+use ipu_program::plan::Family;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Alternatives that are told of each operator.
@@ -117,6 +121,10 @@ pub struct Explained {
     pub plan: String,
     /// What it takes.
     pub parts: Parts,
+    /// Rules that made the operator of those of the model.
+    pub rules: Vec<String>,
+    /// Other places of the model that it does the work of.
+    pub absorbed: Vec<String>,
     /// Plans that were compared.
     pub candidates: u32,
     /// The next best plans.
@@ -132,6 +140,8 @@ pub struct Explanation {
     pub bounded_by: Vec<String>,
     /// The operators, in program order.
     pub operators: Vec<Explained>,
+    /// Forms of the model that lost.
+    pub forms: Vec<Lost>,
 }
 
 impl fmt::Display for Explanation {
@@ -156,6 +166,13 @@ impl fmt::Display for Explanation {
                 p.sync,
                 p.memory
             )?;
+            if !op.rules.is_empty() {
+                write!(f, "  form by {}", op.rules.join(", "))?;
+                if !op.absorbed.is_empty() {
+                    write!(f, ", with {}", op.absorbed.join(", "))?;
+                }
+                writeln!(f)?;
+            }
             for a in &op.alternatives {
                 let d = &a.difference;
                 write!(
@@ -168,6 +185,9 @@ impl fmt::Display for Explanation {
                 }
                 writeln!(f, "; {}", a.reason)?;
             }
+        }
+        for form in &self.forms {
+            writeln!(f, "{form}")?;
         }
         Ok(())
     }
@@ -199,6 +219,7 @@ pub fn explain(frontier: &mut Frontier<'_>, label: &Label) -> Explanation {
         cycles: label.cycles,
         bounded_by: frontier.met.iter().map(|m| (*m).to_owned()).collect(),
         operators,
+        forms: Vec::new(),
     }
 }
 
@@ -221,30 +242,46 @@ fn operator(
         }
     }
     others.sort_unstable();
-    others.truncate(ALTERNATIVES);
     let before = segment.steps.start;
-    let taken = cycles[segment.steps.end.min(cycles.len() - 1)] - cycles[before];
-    let alternatives = others.into_iter().filter_map(|(_, choice)| {
-        let difference = parts(frontier, s, &states[s], choice)?.less(own);
-        let with = pinned(frontier, segment, &states[before], (s, choice));
-        let segment_cycles = with.as_ref().map(|w| w.0 as i64 - taken as i64);
-        let reason = reason(
-            frontier, segment, s, choices, states, choice, difference, with,
-        );
-        Some(Alternative {
-            plan: describe(frontier, choice),
+    let end = segment.steps.end.min(cycles.len() - 1);
+    let taken = cycles[end] - cycles[before];
+    let own_name = describe(frontier, chosen);
+    let mut told = BTreeSet::from([own_name.clone()]);
+    let mut alternatives = Vec::new();
+    for (_, choice) in others {
+        // Those that differ in how an operand arrives only would read the same.
+        let plan = describe(frontier, choice);
+        let Some(p) = parts(frontier, s, &states[s], choice) else {
+            continue;
+        };
+        if alternatives.len() == ALTERNATIVES || !told.insert(plan.clone()) {
+            continue;
+        }
+        let difference = p.less(own);
+        // The best of what the search finds with it, and of it in place of the chosen one.
+        let searched = pinned(frontier, segment, &states[before], (s, choice));
+        let mut in_place = choices[before..end].to_vec();
+        in_place[s - before] = choice;
+        let in_place = replay(frontier, before, &states[before], in_place);
+        let with = [in_place, searched];
+        let with = with.into_iter().flatten().min_by_key(|w| w.0);
+        alternatives.push(Alternative {
+            plan,
             difference,
-            segment_cycles,
-            reason,
-        })
-    });
-    let alternatives = alternatives.collect();
+            segment_cycles: with.as_ref().map(|w| w.0 as i64 - taken as i64),
+            reason: reason(
+                frontier, segment, s, choices, states, choice, difference, with,
+            ),
+        });
+    }
     let op = &frontier.problem.graph.ops[frontier.problem.steps[s].op];
     Explained {
         op: format!("nn.{}", op.kind.name()),
         location: op.location.clone(),
-        plan: describe(frontier, chosen),
+        plan: own_name,
         parts: own,
+        rules: op.rules.clone(),
+        absorbed: op.fused.clone(),
         candidates: frontier.count(s),
         alternatives,
     }
@@ -254,16 +291,44 @@ fn describe(frontier: &Frontier<'_>, choice: u32) -> String {
     let c = &frontier.choices[choice as usize];
     let p = &c.plan;
     let order = c.result.order.name();
-    format!(
-        "{} grid {} x {} k {}, partials {}, result {order} on tiles {} to {}",
+    let mut text = format!(
+        "{} grid {} x {}",
         p.family.name(),
         p.grid_rows,
-        p.grid_columns,
-        p.grid_k,
-        p.partials,
-        c.result.first_tile,
-        c.result.tile_end() - 1
+        p.grid_columns
+    );
+    if p.grid_k > 1 {
+        text += &format!(" k {}", p.grid_k);
+    }
+    if matches!(p.family, Family::Gemm | Family::Attention) || p.grid_k > 1 {
+        text += &format!(", partials {}", p.partials);
+    }
+    let last = c.result.tile_end() - 1;
+    text + &format!(
+        ", result {order} on tiles {} to {last}",
+        c.result.first_tile
     )
+}
+
+/// Cycles of choices from a state on; `None` where one of them is not possible or needs more memory
+/// than there is.
+fn replay(
+    frontier: &mut Frontier<'_>,
+    from: usize,
+    state: &State,
+    choices: Vec<u32>,
+) -> Option<(u64, Vec<u32>)> {
+    let (mut state, mut cycles) = (state.clone(), 0);
+    let (mut persistent, mut peak) = (0, 0);
+    for (i, &choice) in choices.iter().enumerate() {
+        let next = frontier.follow_choice(from + i, &state, choice)?;
+        let c = &frontier.choices[choice as usize];
+        cycles += c.plan.compute_cycles + next.around;
+        persistent += c.persistent;
+        peak = next.most.max(peak);
+        state = next.state;
+    }
+    (persistent + peak <= frontier.limits.memory).then_some((cycles, choices))
 }
 
 /// What a choice takes in a state.
@@ -368,11 +433,12 @@ fn reason(
         .iter()
         .zip(&other)
         .enumerate()
-        .filter(|(i, _)| before + i != s)
+        // What follows; what comes before does not read its result.
+        .filter(|(i, _)| before + i > s)
         .map(|(i, (a, b))| (*b as i64 - *a as i64, i))
         .max();
     match worst {
-        Some((more, i)) if more > 0 && more > difference.cycles() => {
+        Some((more, i)) if more > 0 && more >= difference.cycles() => {
             let op = &problem.graph.ops[problem.steps[before + i].op];
             Reason::Layout {
                 reader: format!("nn.{}", op.kind.name()),

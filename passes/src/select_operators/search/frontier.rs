@@ -11,10 +11,9 @@ use super::front::{Front, Label, State, reduce};
 use super::price::{LayoutId, Prices};
 use super::problem::{Operand, Origin, Problem, Step};
 use super::{Limits, space};
-use crate::select_operators::plans::gemm::Reduction;
-use crate::select_operators::plans::moves::{self, Move};
+use crate::select_operators::plans::moves::Move;
 use crate::select_operators::plans::{Candidate, Machine, spread};
-use ipu_program::layout::{ElementOrder, Layout, Split};
+use ipu_program::layout::{ElementOrder, Layout};
 use ipu_program::plan::Family;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -39,34 +38,7 @@ enum What {
 
 /// Where the operands of a step are: the layout of the stored value, if it has one, and those to
 /// which the value has been brought.
-type Context = Vec<(Option<LayoutId>, Vec<LayoutId>)>;
-
-/// A plan in a context, with its price.
-struct Expansion {
-    choice: u32,
-    moved: Move,
-    /// Its partial sums on their way to where they are added.
-    own: Move,
-    /// Stored values that get their layouts by it.
-    placed: Vec<(u32, LayoutId, u64)>,
-    /// Copies that it makes: value, layout, bytes.
-    copies: Vec<(u32, LayoutId, u64)>,
-    /// For each operand how it gets there.
-    arrivals: Vec<Arrival>,
-}
-
-/// How an operand gets to an operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arrival {
-    /// The host has written it.
-    Host,
-    /// It is there: the stored value, or the copy in a layout.
-    There(Option<LayoutId>),
-    /// It moves on its tiles.
-    Here,
-    /// It crosses tiles.
-    Crosses,
-}
+pub(super) type Context = Vec<(Option<LayoutId>, Vec<LayoutId>)>;
 
 /// The search over one graph.
 pub struct Frontier<'p> {
@@ -75,7 +47,9 @@ pub struct Frontier<'p> {
     /// The machine.
     pub machine: &'p Machine<'p>,
     /// Prices of moves.
-    pub prices: Prices<'p>,
+    pub prices: &'p mut Prices,
+    /// Numbers of the accesses of the problem in the prices.
+    pub(super) numbers: Vec<u32>,
     /// All plans that were considered.
     pub choices: Vec<Choice>,
     /// Bounds of the search.
@@ -87,8 +61,8 @@ pub struct Frontier<'p> {
     /// Number of plans before reduction.
     counts: HashMap<u32, u32>,
     following: HashMap<(u32, usize, LayoutId), Option<u32>>,
-    /// Exchanges of partial sums by choice.
-    sums: HashMap<u32, Option<Move>>,
+    /// Numbers of the operators of the steps in the prices.
+    pub(super) operators: Vec<u32>,
     nodes: Vec<Node>,
     /// The choices of segments that were solved apart.
     lists: Vec<Vec<u32>>,
@@ -104,19 +78,28 @@ pub struct Frontier<'p> {
 
 impl<'p> Frontier<'p> {
     /// A search that has not begun.
-    pub fn new(problem: &'p Problem<'p>, machine: &'p Machine<'p>, limits: Limits) -> Self {
+    pub fn new(
+        problem: &'p Problem<'p>,
+        machine: &'p Machine<'p>,
+        limits: Limits,
+        prices: &'p mut Prices,
+    ) -> Self {
         let n = problem.steps.len();
+        let numbers = problem.accesses.iter().map(|a| prices.number(a)).collect();
+        let ops = problem.steps.iter().map(|step| &problem.graph.ops[step.op]);
+        let operators = ops.map(|op| prices.operator(problem.graph, op)).collect();
         Frontier {
             problem,
             machine,
-            prices: Prices::new(machine),
+            prices,
+            numbers,
             choices: Vec::new(),
             limits,
             met: BTreeSet::new(),
             options: HashMap::new(),
             counts: HashMap::new(),
             following: HashMap::new(),
-            sums: HashMap::new(),
+            operators,
             nodes: Vec::new(),
             lists: Vec::new(),
             only: None,
@@ -298,228 +281,24 @@ impl<'p> Frontier<'p> {
         out
     }
 
-    /// Estimated cycles of a plan in a context.
-    fn quick(&mut self, s: usize, context: &Context, choice: u32) -> u64 {
-        let problem = self.problem;
-        let c = &self.choices[choice as usize];
-        let mut total = c.plan.compute_cycles + c.plan.exchange_cycles;
-        for ((operand, (stored, copies)), &to) in problem.steps[s]
-            .operands
-            .iter()
-            .zip(context)
-            .zip(&c.operands)
-        {
-            if operand.origin == Origin::Host || copies.contains(&to) {
-                continue;
-            }
-            let access = &problem.accesses[operand.access as usize];
-            let number = operand.access;
-            let from = match stored {
-                Some(from) => *from,
-                None => self.prices.arrival(number, access, to),
-            };
-            total += self.prices.quick(number, access, from, to);
-        }
-        total
-    }
-
-    /// A plan in a context with its exact price; `None` when a move has no lowering.
-    fn expand(&mut self, s: usize, context: &Context, choice: u32) -> Option<Expansion> {
-        let problem = self.problem;
-        let c = &self.choices[choice as usize];
-        let mut moved = Move::default();
-        let mut placed: Vec<(u32, LayoutId, u64)> = Vec::new();
-        let mut made: Vec<(u32, LayoutId, u64)> = Vec::new();
-        let mut arrivals = Vec::with_capacity(c.operands.len());
-        let into = c.plan.family == Family::View;
-        for (i, ((operand, (stored, copies)), &to)) in problem.steps[s]
-            .operands
-            .iter()
-            .zip(context)
-            .zip(&c.operands)
-            .enumerate()
-        {
-            if operand.origin == Origin::Host {
-                arrivals.push(Arrival::Host);
-                continue;
-            }
-            let again = made
-                .iter()
-                .position(|m| (m.0, m.1) == (operand.value.0, to));
-            if copies.contains(&to) || again.is_some() {
-                arrivals.push(match again {
-                    Some(_) => Arrival::Host,
-                    None => Arrival::There(Some(to)),
-                });
-                continue;
-            }
-            let access = &problem.accesses[operand.access as usize];
-            let number = operand.access;
-            let from = match stored {
-                Some(from) => *from,
-                None => match placed.iter().find(|p| p.0 == operand.base.0) {
-                    Some(p) => p.1,
-                    None => {
-                        let at = self.prices.arrival(number, access, to);
-                        let layout = self.prices.layouts.get(at);
-                        let bytes = layout.storage(access.from.element).bytes();
-                        placed.push((operand.base.0, at, bytes.into()));
-                        at
-                    }
-                },
-            };
-            let price = self.prices.exact(number, access, from, to)?;
-            let there = Prices::is_there(access, from, to);
-            arrivals.push(match price.events {
-                _ if there => Arrival::There(None),
-                0 => Arrival::Here,
-                _ => Arrival::Crosses,
-            });
-            moved = moved.with(price);
-            if !into && !there {
-                made.push((operand.value.0, to, c.operand_bytes[i]));
-            }
-        }
-        Some(Expansion {
-            choice,
-            moved,
-            own: self.own(s, choice)?,
-            placed,
-            copies: made,
-            arrivals,
-        })
-    }
-
-    /// The exchange of the partial sums of a plan; `None` when it has no lowering.
-    pub fn own(&mut self, s: usize, choice: u32) -> Option<Move> {
-        let c = &self.choices[choice as usize];
-        let parts = c.plan.grid_k;
-        if parts == 1 {
-            return Some(Move::default());
-        }
-        if let Some(known) = self.sums.get(&choice) {
-            return *known;
-        }
-        let graph = self.problem.graph;
-        let op = &graph.ops[self.problem.steps[s].op];
-        let matrix = graph.ty(op.result).matrix();
-        let machine = self.machine;
-        if let Some(parts) = space::parts(graph, op, &c.plan, &c.result) {
-            let (from, to) = ((&parts.partial, &parts.ty), (&parts.staging, &parts.ty));
-            let found = moves::exact(machine, from, None, to);
-            self.sums.insert(choice, found);
-            return found;
-        }
-        // A product divides its columns as its weights do; a sum of rows does not.
-        let columns = match c.plan.operands.get(1) {
-            Some(weights) => weights.columns,
-            None => Split::whole(matrix.columns),
-        };
-        let reduction = Reduction::new(parts, matrix.rows, matrix.columns, columns, &c.result);
-        let found = moves::partial_sums(machine, &reduction, parts, matrix.rows, &c.result);
-        self.sums.insert(choice, found);
-        found
-    }
-
-    /// The state after a plan, what of its cycles are not compute of its own, and the most bytes that
-    /// live while it is carried out.
-    fn after(&self, s: usize, state: &State, e: &Expansion) -> (State, u64, u64) {
-        let problem = self.problem;
-        let step = &problem.steps[s];
-        let c = &self.choices[e.choice as usize];
-        let op = &problem.graph.ops[step.op];
-        let opening = self.machine.phase(0);
-        let all = e.moved.with(e.own);
-        let mut cycles = all.before + all.events + all.after;
-        let mut next = state.clone();
-        for &(v, layout, bytes) in &e.placed {
-            next.stored.push((v, layout, state.phases));
-            next.bytes += bytes;
-        }
-        let age_of = |state: &State, operand: &Operand, copy: Option<LayoutId>| {
-            let stored = state.stored.iter().find(|v| v.0 == operand.base.0);
-            let stored = stored.map_or(state.phases, |v| v.2);
-            let held = |to| {
-                let mut copies = state.copies.iter();
-                copies
-                    .find(|v| (v.0, v.1) == (operand.value.0, to))
-                    .map(|v| v.2)
-            };
-            copy.and_then(held).unwrap_or(stored)
-        };
-        let crosses = |i: usize| e.arrivals[i] == Arrival::Crosses;
-        let opens = step
-            .operands
-            .iter()
-            .enumerate()
-            .any(|(i, o)| crosses(i) && age_of(&next, o, None) == 0);
-        if opens {
-            next.open();
-            cycles += opening;
-        }
-        // The latest operand says when the operator is ready.
-        let mut ready = next.phases;
-        let mut copies = e.copies.iter();
-        for (i, operand) in step.operands.iter().enumerate() {
-            let age = match e.arrivals[i] {
-                Arrival::Host => continue,
-                Arrival::There(copy) => age_of(&next, operand, copy),
-                Arrival::Here => age_of(&next, operand, None),
-                Arrival::Crosses => age_of(&next, operand, None).saturating_sub(1),
-            };
-            ready = ready.min(age);
-            if matches!(e.arrivals[i], Arrival::Here | Arrival::Crosses)
-                && let Some(&(v, layout, bytes)) = copies.next()
-            {
-                next.copies.push((v, layout, age));
-                next.bytes += bytes;
-            }
-        }
-        if e.own.events > 0 {
-            // Its partial sums cross after the product.
-            if ready == 0 {
-                next.open();
-                cycles += opening;
-            } else {
-                ready -= 1;
-            }
-        }
-        next.stored.push((op.result.0, c.result_id, ready));
-        next.bytes += c.result_bytes;
-        let most = next.bytes + c.temporary;
-        let mut freed = 0;
-        let bytes = |v: u32, l: LayoutId| {
-            let ty = &problem.graph.values[v as usize].ty;
-            u64::from(self.prices.layouts.get(l).storage(ty.element).bytes())
-        };
-        next.stored.retain(|&(v, l, _)| {
-            let lives = problem.lives(v, s);
-            freed += if lives { 0 } else { bytes(v, l) };
-            lives
-        });
-        next.copies.retain(|&(v, l, _)| {
-            let lives = problem.is_named(v, s);
-            freed += if lives { 0 } else { bytes(v, l) };
-            lives
-        });
-        next.bytes -= freed.min(next.bytes);
-        next.stored.sort_unstable();
-        next.copies.sort_unstable();
-        (next, cycles, most)
-    }
-
     /// The plans of a step worth their exact price, over all contexts. `best` is the fewest cycles
     /// with which each context is reached.
     fn contenders(&mut self, s: usize, contexts: &[(Context, u64)]) -> Vec<(usize, u32)> {
         let mut ranked: Vec<(u64, usize, u32)> = Vec::new();
-        for (g, (context, best)) in contexts.iter().enumerate() {
-            for choice in self.plans_in(s, context) {
-                ranked.push((best + self.quick(s, context, choice), g, choice));
-            }
-        }
         if let Some((_, only)) = self.only.filter(|o| o.0 == s) {
             let groups = 0..contexts.len();
             return groups.map(|g| (g, only)).collect();
+        }
+        let mut wanted = Vec::new();
+        for (g, (context, best)) in contexts.iter().enumerate() {
+            for choice in self.plans_in(s, context) {
+                wanted.extend(self.moves_of(s, context, choice));
+                ranked.push((*best, g, choice));
+            }
+        }
+        self.prices.prepare_quick(self.machine, wanted);
+        for (cycles, g, choice) in &mut ranked {
+            *cycles += self.quick(s, &contexts[*g].0, *choice);
         }
         ranked.sort_unstable();
         // Elements of the operands that are views: what lowering a move of them takes.
@@ -572,7 +351,7 @@ impl<'p> Frontier<'p> {
             ranked.push((self.quick(s, &context, choice), choice));
         }
         ranked.sort_unstable();
-        ranked.truncate(8);
+        ranked.truncate(12);
         ranked.into_iter().map(|r| r.1).collect()
     }
 
@@ -609,7 +388,9 @@ impl<'p> Frontier<'p> {
             .collect();
         let members: Vec<&Vec<usize>> = grouped.values().collect();
         let mut next: HashMap<State, Vec<Label>> = HashMap::new();
-        for (g, choice) in self.contenders(s, &contexts) {
+        let contenders = self.contenders(s, &contexts);
+        self.prepare_exact(s, &contexts, &contenders);
+        for (g, choice) in contenders {
             let Some(e) = self.expand(s, &contexts[g].0, choice) else {
                 continue;
             };
@@ -742,7 +523,7 @@ impl<'p> Frontier<'p> {
         let mut total = Move::default();
         for operand in &problem.results {
             let Operand { access, base, .. } = *operand;
-            let number = access;
+            let number = self.numbers[access as usize];
             let access = &problem.accesses[access as usize];
             let matrix = access.to.matrix();
             let tiles = self.machine.tiles;
@@ -754,7 +535,7 @@ impl<'p> Frontier<'p> {
             let stored = state.stored.iter().find(|s| s.0 == base.0).map(|s| s.1);
             // An argument that nobody else reads arrives in rows.
             let from = stored.unwrap_or_else(|| rows(access.from.matrix()));
-            let moved = self.prices.exact(number, access, from, to);
+            let moved = self.prices.exact(self.machine, (number, from, to));
             total = total.with(moved.unwrap_or_default());
         }
         total.cycles(self.machine)

@@ -7,6 +7,7 @@
 //! whether a bound was met, and is optimal over the enumerated plans where none was.
 
 mod choice;
+mod expand;
 pub mod explain;
 mod front;
 mod frontier;
@@ -27,6 +28,7 @@ use ipu_program::graph::Graph;
 use ipu_program::host::HostValues;
 use ipu_program::layout::ElementOrder;
 use pin::Pin;
+pub use price::Prices;
 use problem::Problem;
 use std::collections::BTreeSet;
 
@@ -115,7 +117,8 @@ pub struct Found {
 /// How often the search is widened when nothing fits.
 const WIDENINGS: usize = 2;
 
-/// Finds the best plans of all operators of a graph in normal form.
+/// Finds the best plans of all operators of a graph in normal form. `prices` may be those of other
+/// searches on the same machine.
 ///
 /// # Errors
 /// Operators without a plan, or a graph that does not fit.
@@ -125,12 +128,13 @@ pub fn search(
     finalists: usize,
     pins: &[Option<Pin>],
     explain: bool,
+    prices: &mut Prices,
 ) -> Result<Found, SelectError> {
     let name = |i: usize| pins.get(i).copied().flatten().map(|p: Pin| p.to_string());
     let problem = Problem::new(graph, |i| name(i).unwrap_or_default());
     let mut limits = Limits::new(machine, finalists);
     for _ in 0..=WIDENINGS {
-        let mut frontier = Frontier::new(&problem, machine, limits);
+        let mut frontier = Frontier::new(&problem, machine, limits, prices);
         set_pins(&mut frontier, pins);
         if let Err(s) = frontier.prepare() {
             return Err(no_plan(&frontier, s));
@@ -146,7 +150,7 @@ pub fn search(
         memory: u64::MAX / 4,
         ..Limits::new(machine, finalists)
     };
-    let mut frontier = Frontier::new(&problem, machine, limits);
+    let mut frontier = Frontier::new(&problem, machine, limits, prices);
     set_pins(&mut frontier, pins);
     frontier.prepare().map_err(|s| no_plan(&frontier, s))?;
     let mut fronts = run(&mut frontier);

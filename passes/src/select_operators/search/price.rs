@@ -3,8 +3,10 @@
 use super::problem::Access;
 use crate::select_operators::plans::moves::{self, Move};
 use crate::select_operators::plans::{Machine, arrival, spread};
+use ipu_program::graph::{Graph, Op};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
-use ipu_program::types::TensorType;
+use ipu_program::types::{ElementType, TensorType};
+use rayon::prelude::*;
 use std::collections::HashMap;
 
 /// A layout in [`Layouts`].
@@ -39,73 +41,144 @@ impl Layouts {
     }
 }
 
-/// Prices of moves.
-pub struct Prices<'a> {
-    machine: &'a Machine<'a>,
+/// A move whose price is wanted: the number of its access, the layouts from which and to which.
+pub type Wanted = (u32, LayoutId, LayoutId);
+
+/// Prices of moves, for all searches of one selection on one machine.
+#[derive(Default)]
+pub struct Prices {
     /// The layouts.
     pub layouts: Layouts,
-    quick: HashMap<(LayoutId, LayoutId, u32), u64>,
-    exact: HashMap<(LayoutId, LayoutId, u32), Option<Move>>,
+    /// Ways in which operands are read, by number.
+    accesses: Vec<Access>,
+    numbers: HashMap<String, u32>,
+    operators: HashMap<String, u32>,
+    quick: HashMap<Wanted, u64>,
+    exact: HashMap<Wanted, Option<Move>>,
     arrivals: HashMap<(LayoutId, u32), LayoutId>,
+    /// Exchanges of partial sums.
+    pub(super) sums: HashMap<Sums, Option<Move>>,
 }
 
-impl<'a> Prices<'a> {
-    /// No price known yet.
-    pub fn new(machine: &'a Machine<'a>) -> Self {
-        Prices {
-            machine,
-            layouts: Layouts::default(),
-            quick: HashMap::new(),
-            exact: HashMap::new(),
-            arrivals: HashMap::new(),
+/// What the exchange of the partial sums of a plan depends on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sums {
+    /// Number of the operator and its types, by [`Prices::operator`].
+    pub operator: u32,
+    /// Layouts of its operands.
+    pub operands: Vec<LayoutId>,
+    /// That of its result.
+    pub result: LayoutId,
+    /// Its grid: rows, columns, contraction.
+    pub grid: [u32; 3],
+    /// Type of the sums.
+    pub partials: ElementType,
+}
+
+impl Prices {
+    /// The number of an operator and the types of its operands and its result.
+    pub fn operator(&mut self, graph: &Graph, op: &Op) -> u32 {
+        let types = op.operands.iter().map(|&v| graph.ty(v));
+        let key = format!(
+            "{:?} {:?} {:?}",
+            op.kind,
+            types.collect::<Vec<_>>(),
+            graph.ty(op.result)
+        );
+        let next = self.operators.len() as u32;
+        *self.operators.entry(key).or_insert(next)
+    }
+
+    /// The number of a way in which operands are read.
+    pub fn number(&mut self, access: &Access) -> u32 {
+        let next = self.accesses.len() as u32;
+        let number = *self.numbers.entry(format!("{access:?}")).or_insert(next);
+        if number == next {
+            self.accesses.push(access.clone());
         }
+        number
     }
 
     /// Whether an operand is there without a move.
-    pub fn is_there(access: &Access, from: LayoutId, to: LayoutId) -> bool {
+    pub fn is_there(&self, (number, from, to): Wanted) -> bool {
+        let access = &self.accesses[number as usize];
         from == to && !access.renamed && access.view.is_none() && access.from == access.to
     }
 
+    fn find_quick(&self, machine: &Machine<'_>, (number, from, to): Wanted) -> u64 {
+        let access = &self.accesses[number as usize];
+        let (from, to) = (self.layouts.get(from), self.layouts.get(to));
+        match &access.view {
+            None => moves::exchange(machine, from, to, &access.to),
+            Some(view) => moves::viewed(machine, (from, &access.from), view, (to, &access.to)),
+        }
+    }
+
+    fn find_exact(&self, machine: &Machine<'_>, (number, from, to): Wanted) -> Option<Move> {
+        let access = &self.accesses[number as usize];
+        let (from, to) = (self.layouts.get(from), self.layouts.get(to));
+        let from = (from, &access.from);
+        moves::exact(machine, from, access.view.as_ref(), (to, &access.to))
+    }
+
     /// Estimated cycles, by sizes and samples.
-    pub fn quick(&mut self, number: u32, access: &Access, from: LayoutId, to: LayoutId) -> u64 {
-        if Self::is_there(access, from, to) {
+    pub fn quick(&mut self, machine: &Machine<'_>, wanted: Wanted) -> u64 {
+        if self.is_there(wanted) {
             return 0;
         }
-        let (machine, layouts) = (self.machine, &self.layouts);
-        *self.quick.entry((from, to, number)).or_insert_with(|| {
-            let (from, to) = (layouts.get(from), layouts.get(to));
-            match &access.view {
-                None => moves::exchange(machine, from, to, &access.to),
-                Some(view) => moves::viewed(machine, (from, &access.from), view, (to, &access.to)),
-            }
-        })
+        if let Some(&known) = self.quick.get(&wanted) {
+            return known;
+        }
+        let found = self.find_quick(machine, wanted);
+        self.quick.insert(wanted, found);
+        found
     }
 
     /// The exact price, `None` for what has no lowering.
-    pub fn exact(
-        &mut self,
-        number: u32,
-        access: &Access,
-        from: LayoutId,
-        to: LayoutId,
-    ) -> Option<Move> {
-        if Self::is_there(access, from, to) {
+    pub fn exact(&mut self, machine: &Machine<'_>, wanted: Wanted) -> Option<Move> {
+        if self.is_there(wanted) {
             return Some(Move::default());
         }
-        let (machine, layouts) = (self.machine, &self.layouts);
-        *self.exact.entry((from, to, number)).or_insert_with(|| {
-            let (from, to) = (layouts.get(from), layouts.get(to));
-            let from = (from, &access.from);
-            moves::exact(machine, from, access.view.as_ref(), (to, &access.to))
-        })
+        if let Some(&known) = self.exact.get(&wanted) {
+            return known;
+        }
+        let found = self.find_exact(machine, wanted);
+        self.exact.insert(wanted, found);
+        found
     }
 
-    /// The layout in which an argument arrives of which an operator reads `access` in `to`.
-    pub fn arrival(&mut self, number: u32, access: &Access, to: LayoutId) -> LayoutId {
+    /// Finds out many estimates, on all cores.
+    pub fn prepare_quick(&mut self, machine: &Machine<'_>, mut list: Vec<Wanted>) {
+        list.sort_unstable();
+        list.dedup();
+        list.retain(|w| !self.quick.contains_key(w) && !self.is_there(*w));
+        let found = list
+            .into_par_iter()
+            .map(|w| (w, self.find_quick(machine, w)));
+        let found: Vec<_> = found.collect();
+        self.quick.extend(found);
+    }
+
+    /// Finds out many exact prices, on all cores.
+    pub fn prepare_exact(&mut self, machine: &Machine<'_>, mut list: Vec<Wanted>) {
+        list.sort_unstable();
+        list.dedup();
+        list.retain(|w| !self.exact.contains_key(w) && !self.is_there(*w));
+        // They differ by orders of magnitude: one at a time for each core.
+        let found = list
+            .into_par_iter()
+            .with_max_len(1)
+            .map(|w| (w, self.find_exact(machine, w)));
+        let found: Vec<_> = found.collect();
+        self.exact.extend(found);
+    }
+
+    /// The layout in which an argument arrives of which an operator reads access `number` in `to`.
+    pub fn arrival(&mut self, tiles: u32, number: u32, to: LayoutId) -> LayoutId {
         if let Some(&id) = self.arrivals.get(&(to, number)) {
             return id;
         }
-        let (tiles, layout) = (self.machine.tiles, self.layouts.get(to));
+        let (access, layout) = (&self.accesses[number as usize], self.layouts.get(to));
         let arrived = match access.view {
             None => arrival(layout, access.from.matrix()),
             Some(_) => view_arrival(tiles, &access.from, &access.to, layout),

@@ -229,7 +229,8 @@ proptest! {
         let m = machine(2);
         let problem = Problem::new(&g, |_| String::new());
         let mut all = Vec::new();
-        let mut f = Frontier::new(&problem, &m, unbounded(&m, u64::MAX / 4, 3));
+        let mut prices = Prices::default();
+        let mut f = Frontier::new(&problem, &m, unbounded(&m, u64::MAX / 4, 3), &mut prices);
         f.prepare().unwrap();
         enumerate(&mut f, &mut all);
         prop_assume!(!all.is_empty() && all.len() < 200_000);
@@ -240,7 +241,8 @@ proptest! {
             1 => least,
             _ => (least + most) / 2,
         };
-        let mut searched = Frontier::new(&problem, &m, unbounded(&m, memory, 3));
+        let mut prices = Prices::default();
+        let mut searched = Frontier::new(&problem, &m, unbounded(&m, memory, 3), &mut prices);
         searched.prepare().unwrap();
         let fronts = run(&mut searched);
         let labels = ranked(&mut searched, &fronts);
@@ -263,7 +265,7 @@ proptest! {
     fn peaks_are_those_of_lifetimes(kinds in kinds(6), rows in 1u32..40, tiles in 1u32..9) {
         let g = graph(rows, &kinds);
         let m = machine(tiles);
-        let found = search(&g, &m, 3, &[], false).unwrap();
+        let found = search(&g, &m, 3, &[], false, &mut Prices::default()).unwrap();
         for finalist in &found.finalists {
             prop_assert_eq!(finalist.peak, replay(&finalist.graph));
         }
@@ -274,9 +276,9 @@ proptest! {
     fn results_are_equal(kinds in kinds(8), rows in 1u32..40) {
         let g = graph(rows, &kinds);
         let m = machine(16);
-        let first = search(&g, &m, 4, &[], false).unwrap();
+        let first = search(&g, &m, 4, &[], false, &mut Prices::default()).unwrap();
         for _ in 0..4 {
-            prop_assert_eq!(&search(&g, &m, 4, &[], false).unwrap(), &first);
+            prop_assert_eq!(&search(&g, &m, 4, &[], false, &mut Prices::default()).unwrap(), &first);
         }
     }
 }
@@ -301,11 +303,13 @@ fn equal_layers_are_solved_once_as_well_as_apart() {
     let templates: BTreeSet<u32> = list.iter().map(|s| s.template).collect();
     assert!(templates.len() < list.len());
     let memory = u64::MAX / 4;
-    let mut f = Frontier::new(&problem, &m, unbounded(&m, memory, 1));
+    let mut prices = Prices::default();
+    let mut f = Frontier::new(&problem, &m, unbounded(&m, memory, 1), &mut prices);
     f.prepare().unwrap();
     let fronts = run(&mut f);
     let apart = ranked(&mut f, &fronts)[0].cycles;
-    let mut f = Frontier::new(&problem, &m, unbounded(&m, memory, 1));
+    let mut prices = Prices::default();
+    let mut f = Frontier::new(&problem, &m, unbounded(&m, memory, 1), &mut prices);
     f.prepare().unwrap();
     let whole = segments::Segment {
         steps: 0..problem.steps.len(),
@@ -314,6 +318,121 @@ fn equal_layers_are_solved_once_as_well_as_apart() {
     };
     let fronts = f.run(&[whole], vec![start()]);
     assert_eq!(ranked(&mut f, &fronts)[0].cycles, apart);
+}
+
+/// Two values of the beginning are read at the end: nowhere in between is one value alone live.
+#[test]
+fn segments_end_where_three_values_are_live() {
+    let layer = [
+        Kind::Norm,
+        Kind::Gelu,
+        Kind::Linear { width: 32 },
+        Kind::Gelu,
+        Kind::Norm,
+        Kind::Gelu,
+    ];
+    let mut kinds = vec![Kind::Gelu, Kind::Norm];
+    kinds.extend(layer.iter().copied().cycle().take(184));
+    // Values 1 and 2 are those of the first two.
+    kinds.extend([Kind::Add { other: 1 }, Kind::Add { other: 2 }]);
+    let g = graph(2, &kinds);
+    let m = machine(2);
+    let problem = Problem::new(&g, |_| String::new());
+    let list = segments::segments(&problem);
+    let ends: Vec<usize> = list.iter().map(|s| s.steps.end).collect();
+    assert_eq!(ends, [1, 61, 121, 181, problem.steps.len()]);
+    assert_eq!(list[2].template, list[3].template);
+    // The value that goes on, and the two that wait.
+    for s in [60, 120, 180] {
+        let made = problem.steps[..=s]
+            .iter()
+            .map(|step| g.ops[step.op].result.0);
+        assert_eq!(made.filter(|&v| problem.lives(v, s)).count(), 3);
+    }
+    let memory = u64::MAX / 4;
+    let mut prices = Prices::default();
+    let mut f = Frontier::new(&problem, &m, unbounded(&m, memory, 1), &mut prices);
+    f.prepare().unwrap();
+    let fronts = run(&mut f);
+    let apart = ranked(&mut f, &fronts)[0];
+    assert_eq!(f.trace(apart.node).len(), problem.steps.len());
+    let whole = segments::Segment {
+        steps: 0..problem.steps.len(),
+        template: 0,
+        values: Vec::new(),
+    };
+    let fronts = f.run(&[whole], vec![start()]);
+    let together = ranked(&mut f, &fronts)[0];
+    assert_eq!(
+        (together.cycles, together.persistent),
+        (apart.cycles, apart.persistent)
+    );
+}
+
+/// The heavy operators of a graph with what a person would call different plans of them: those that
+/// take a twentieth of the least compute of all.
+fn heavy_plans(graph: &Graph, m: &Machine<'_>) -> Vec<String> {
+    use crate::select_operators::{algebra::Operand, operator_cost};
+    let host = ipu_program::host::HostValues::of(graph);
+    let planned = graph.ops.iter().filter_map(|op| {
+        let operand = |&v: &ValueId| Operand {
+            ty: graph.ty(v).clone(),
+            host: host.contains(v),
+        };
+        let operands: Vec<Operand> = op.operands.iter().map(operand).collect();
+        let least = operator_cost(m, &op.kind, &operands, graph.ty(op.result))?;
+        let plan = op.plan.as_ref()?;
+        let grid = [plan.grid_rows, plan.grid_columns, plan.grid_k];
+        Some((
+            least,
+            format!("{:?} {grid:?} {}", plan.family, plan.partials),
+        ))
+    });
+    let planned: Vec<(u64, String)> = planned.collect();
+    let all: u64 = planned.iter().map(|p| p.0).sum();
+    let heavy = planned.into_iter().filter(|p| p.0 * 20 >= all);
+    heavy.map(|p| p.1).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// No two finalists are the same algebra with the same plans of heavy operators.
+    #[test]
+    fn finalists_are_different(kinds in kinds(8), rows in 1u32..40, tiles in 2u32..17) {
+        use crate::select_operators::{algebra, select, Wanted};
+        let g = graph(rows, &kinds);
+        let m = machine(tiles);
+        let options = algebra::Options::default();
+        let wanted = Wanted {
+            finalists: 4,
+            hints: &[],
+            explain: false,
+            algebra: &options,
+            rules: algebra::Rules::builtin().unwrap(),
+        };
+        let (selection, _) = select(&g, &m, &wanted).unwrap();
+        let mut seen = BTreeSet::new();
+        for f in &selection.finalists {
+            let what = (algebra::signature(&f.graph), heavy_plans(&f.graph, &m));
+            prop_assert!(seen.insert(what.clone()), "{:?} twice", what);
+        }
+    }
+
+    /// As many threads as there may be, the same result.
+    #[test]
+    fn threads_do_not_matter(kinds in kinds(8), rows in 1u32..40) {
+        let g = graph(rows, &kinds);
+        let m = machine(16);
+        let with = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| search(&g, &m, 4, &[], true, &mut Prices::default()).unwrap())
+        };
+        let first = with(1);
+        for threads in [4, 1, 4, 4] {
+            prop_assert_eq!(&with(threads), &first);
+        }
+    }
 }
 
 /// The fewest cycles of a graph by an integer program in which every move pays its own phase and
@@ -349,18 +468,17 @@ fn integer_program(f: &mut Frontier<'_>) -> f64 {
                 if operand.origin == problem::Origin::Host || again {
                     continue;
                 }
-                let access = &problem.accesses[operand.access as usize];
-                let number = operand.access;
+                let number = f.numbers[operand.access as usize];
                 match made.get(&operand.base.0) {
                     None => {
-                        let from = f.prices.arrival(number, access, to);
-                        let moved = f.prices.exact(number, access, from, to).unwrap();
+                        let from = f.prices.arrival(f.machine.tiles, number, to);
+                        let moved = f.prices.exact(f.machine, (number, from, to)).unwrap();
                         objective += moved.cycles(f.machine) as f64 * x;
                     }
                     Some(producer) => {
                         for &(p, y) in producer {
                             let from = f.choices[p as usize].result_id;
-                            let moved = f.prices.exact(number, access, from, to).unwrap();
+                            let moved = f.prices.exact(f.machine, (number, from, to)).unwrap();
                             let cycles = moved.cycles(f.machine);
                             if cycles > 0 {
                                 let both = vars.add(variable().min(0.0));
@@ -394,7 +512,8 @@ proptest! {
         prop_assume!(readers == 1);
         let m = machine(4);
         let problem = Problem::new(&g, |_| String::new());
-        let mut f = Frontier::new(&problem, &m, Limits::new(&m, 1));
+        let mut prices = Prices::default();
+        let mut f = Frontier::new(&problem, &m, Limits::new(&m, 1), &mut prices);
         f.prepare().unwrap();
         let fronts = run(&mut f);
         let found = ranked(&mut f, &fronts)[0].cycles;

@@ -512,6 +512,25 @@ fn make(rule: &str, b: &mut Build) -> Option<ValueId> {
             };
             b.any_slice(y)
         }
+        "whole-slice" => {
+            let x = b.input(&[4, 5]);
+            let to = if b.ok() { [4, 5] } else { [4, 4] };
+            b.slice(x, &[0, 0], &[1, 1], &to)
+        }
+        "slice-of-first" => {
+            let n = 2 + b.random.below(3);
+            super::slices::of_concat(b, false, n)
+        }
+        "slice-of-second" => super::slices::of_concat(b, true, 2),
+        "slice-of-others" => {
+            let n = 3 + b.random.below(2);
+            super::slices::of_concat(b, true, n)
+        }
+        "concat-of-slices" => super::slices::concat(b, 2),
+        "concat-of-more-slices" => {
+            let n = 3 + b.random.below(2);
+            super::slices::concat(b, n)
+        }
         "merge-of-split" => {
             let x = if b.coin() {
                 b.input(&[2, 3, 8])
