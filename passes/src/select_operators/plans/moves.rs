@@ -554,6 +554,7 @@ mod tests {
                 kernels: Kernels::builtin(),
                 tiles: 64,
                 partials: Partials::F32,
+                streams: crate::select_operators::plans::stream::Streams::None,
             };
             let ty = TensorType::new([rows, columns], ElementType::F16);
             prop_assume!(in_blocks(&from, &to, &ty) && !same_places(&from, &to));

@@ -6,6 +6,7 @@
 use super::front::{Front, Label, State};
 use super::frontier::{Frontier, START};
 use super::segments::{Segment, segments};
+use ipu_program::plan::Residency;
 use serde::Serialize;
 use std::fmt;
 
@@ -254,8 +255,13 @@ fn describe(frontier: &Frontier<'_>, choice: u32) -> String {
     let c = &frontier.choices[choice as usize];
     let p = &c.plan;
     let order = c.result.order.name();
+    let streamed = match (p.weights, p.steps) {
+        (Residency::Resident, _) => String::new(),
+        (_, 1) => ", weights distributed".to_owned(),
+        (_, n) => format!(", steps {n}, weights distributed"),
+    };
     format!(
-        "{} grid {} x {} k {}, partials {}, result {order} on tiles {} to {}",
+        "{} grid {} x {} k {}{streamed}, partials {}, result {order} on tiles {} to {}",
         p.family.name(),
         p.grid_rows,
         p.grid_columns,

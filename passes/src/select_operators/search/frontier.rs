@@ -13,9 +13,9 @@ use super::problem::{Operand, Origin, Problem, Step};
 use super::{Limits, space};
 use crate::select_operators::plans::gemm::Reduction;
 use crate::select_operators::plans::moves::{self, Move};
-use crate::select_operators::plans::{Candidate, Machine, spread};
+use crate::select_operators::plans::{Candidate, Machine, spread, stream};
 use ipu_program::layout::{ElementOrder, Layout, Split};
-use ipu_program::plan::Family;
+use ipu_program::plan::{Family, Residency};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -86,9 +86,13 @@ pub struct Frontier<'p> {
     options: HashMap<u32, Vec<u32>>,
     /// Number of plans before reduction.
     counts: HashMap<u32, u32>,
+    /// Fewest persistent bytes of a plan before reduction.
+    least: HashMap<u32, u64>,
     following: HashMap<(u32, usize, LayoutId), Option<u32>>,
     /// Exchanges of partial sums by choice.
     sums: HashMap<u32, Option<Move>>,
+    /// What it takes to bring distributed operands, by choice.
+    streams: HashMap<u32, Move>,
     nodes: Vec<Node>,
     /// The choices of segments that were solved apart.
     lists: Vec<Vec<u32>>,
@@ -115,8 +119,10 @@ impl<'p> Frontier<'p> {
             met: BTreeSet::new(),
             options: HashMap::new(),
             counts: HashMap::new(),
+            least: HashMap::new(),
             following: HashMap::new(),
             sums: HashMap::new(),
+            streams: HashMap::new(),
             nodes: Vec::new(),
             lists: Vec::new(),
             only: None,
@@ -138,7 +144,8 @@ impl<'p> Frontier<'p> {
             let choices = options.iter().map(|&c| &self.choices[c as usize]);
             let cycles = choices.clone().map(|c| c.plan.compute_cycles).min();
             *least = cycles.ok_or(s)?;
-            self.rest[s] = choices.map(|c| c.persistent).min().unwrap_or(0);
+            let signature = self.problem.steps[s].signature;
+            self.rest[s] = self.least.get(&signature).copied().unwrap_or(0);
         }
         for s in (0..n).rev() {
             self.rest[s] += self.rest[s + 1];
@@ -157,17 +164,19 @@ impl<'p> Frontier<'p> {
             return known.clone();
         }
         let op = &self.problem.graph.ops[step.op];
-        let list = space::plans(self.problem.graph, self.machine, op);
+        let pin = self.pins[s];
+        let list = space::plans(self.problem.graph, &self.machine_for(s), op);
         self.counts.insert(step.signature, list.len() as u32);
         let target = self.machine.target;
         let memory = u64::from(target.memory_end - target.memory_base);
-        let pin = self.pins[s];
         let mut found: Vec<Choice> = list
             .into_iter()
             .filter(|c| c.bytes <= memory)
             .map(|c| self.choice(step, c))
             .filter(|c| pin.as_ref().is_none_or(|pin| pin.allows(&c.plan)))
             .collect();
+        let least = found.iter().map(|c| c.persistent).min().unwrap_or(0);
+        self.least.insert(step.signature, least);
         if found.len() > self.limits.plans {
             self.met.insert("plans of an operator");
             found = retain(found, self.limits.plans);
@@ -177,6 +186,16 @@ impl<'p> Frontier<'p> {
         let ids: Vec<u32> = (first..self.choices.len() as u32).collect();
         self.options.insert(step.signature, ids.clone());
         ids
+    }
+
+    /// The machine for which the plans of a step are enumerated: demands may ask for plans that are
+    /// not tried otherwise.
+    pub fn machine_for(&self, s: usize) -> Machine<'p> {
+        let usual = self.machine.streams;
+        Machine {
+            streams: self.pins[s].map_or(usual, |pin| pin.streams(usual)),
+            ..*self.machine
+        }
     }
 
     /// How many plans of a step there were before reduction.
@@ -326,8 +345,8 @@ impl<'p> Frontier<'p> {
     /// A plan in a context with its exact price; `None` when a move has no lowering.
     fn expand(&mut self, s: usize, context: &Context, choice: u32) -> Option<Expansion> {
         let problem = self.problem;
+        let mut moved = self.stream(s, choice);
         let c = &self.choices[choice as usize];
-        let mut moved = Move::default();
         let mut placed: Vec<(u32, LayoutId, u64)> = Vec::new();
         let mut made: Vec<(u32, LayoutId, u64)> = Vec::new();
         let mut arrivals = Vec::with_capacity(c.operands.len());
@@ -388,6 +407,24 @@ impl<'p> Frontier<'p> {
             copies: made,
             arrivals,
         })
+    }
+
+    /// What it takes to bring distributed operands from their homes, which are there from the start.
+    fn stream(&mut self, s: usize, choice: u32) -> Move {
+        if let Some(known) = self.streams.get(&choice) {
+            return *known;
+        }
+        let plan = &self.choices[choice as usize].plan;
+        let first = self.problem.steps[s].operands.first();
+        let moved = match (plan.weights, first) {
+            (Residency::Distributed, Some(x)) => {
+                let k = self.problem.accesses[x.access as usize].to.matrix().columns;
+                stream::blocks(self.machine, plan, k).map_or_else(Move::default, |b| b.moved)
+            }
+            _ => Move::default(),
+        };
+        self.streams.insert(choice, moved);
+        moved
     }
 
     /// The exchange of the partial sums of a plan; `None` when it has no lowering.

@@ -12,6 +12,7 @@ use ipu_passes::phase_exchanges::phase_exchanges;
 use ipu_passes::place_storage::place_storage;
 use ipu_passes::registry::Options;
 use ipu_passes::select_operators::plans::batched::Attention;
+use ipu_passes::select_operators::plans::stream::Streams;
 use ipu_passes::select_operators::plans::{Candidate, Machine, Partials, attention, linear_grid};
 use ipu_passes::tile::tile;
 use ipu_program::graph::{Activation, Graph, OpKind, Scalar};
@@ -29,6 +30,7 @@ fn machine(tiles: u32, partials: Partials) -> Machine<'static> {
         kernels: Kernels::builtin(),
         tiles,
         partials,
+        streams: Streams::None,
     }
 }
 
