@@ -272,19 +272,17 @@ mod tests {
             (1472, [729, 1152, 1152], &[16, 72]),
         ] {
             let list = plans(tiles, [m, k, n], units);
-            assert!(!list.is_empty() && list.len() <= MOST, "{tiles} tiles");
+            let most = MOST + MOST_DISTRIBUTED;
+            assert!(!list.is_empty() && list.len() <= most, "{tiles} tiles");
+            let distributed = |c: &&Candidate| c.plan.weights == Residency::Distributed;
+            assert!(list.iter().any(|c| distributed(&c)), "{tiles} tiles");
             for c in list {
-                let Plan {
-                    grid_rows: gm,
-                    grid_k: gk,
-                    grid_columns: gn,
-                    ..
-                } = c.plan;
+                let grid = Grid::of(&c.plan);
                 let [x, w, _] = c.plan.operands.as_slice() else {
                     panic!("{c:?}");
                 };
-                let parts = parts(c.plan.partials, m, x, w, &c.result);
-                let used = gm * gk * gn;
+                let parts = parts(&c.plan, m, &c.result).unwrap();
+                let used = grid.tiles();
                 assert!(used <= tiles);
                 let matrix = parts.ty.matrix();
                 let computed = parts.partial.shards(matrix);
@@ -292,18 +290,26 @@ mod tests {
                 assert_eq!((own.len(), computed.len()), (used as usize, used as usize));
                 assert_eq!(parts.partial.tile_end(), used);
                 // The operands of each block are where it is computed.
+                let (left, weights) = match c.plan.weights {
+                    Residency::Resident => (x.clone(), w.clone()),
+                    Residency::Distributed => {
+                        assert!(stream::has_homes(&c.plan, k));
+                        (grid.left(k, x.rows), grid.weights(k, w.columns, w.order))
+                    }
+                };
                 let holds = |l: &Layout, matrix: Matrix, tile: u32| {
                     let found = l.shards(matrix).into_iter().find(|s| s.tile == tile);
                     found.map(|s| (s.rows, s.columns))
                 };
                 for block in computed.iter().step_by(computed.len() / 7 + 1) {
                     let (rows, columns) = (m, k);
-                    let (rows, depth) = holds(x, Matrix { rows, columns }, block.tile).unwrap();
+                    let (rows, depth) = holds(&left, Matrix { rows, columns }, block.tile).unwrap();
                     assert_eq!(rows, block.rows);
                     let (rows, columns) = (k, n);
-                    let (deep, columns) = holds(w, Matrix { rows, columns }, block.tile).unwrap();
+                    let (deep, columns) =
+                        holds(&weights, Matrix { rows, columns }, block.tile).unwrap();
                     assert_eq!(deep, depth);
-                    let number = block.columns.start / parts.width / gk;
+                    let number = block.columns.start / parts.width / grid.k;
                     assert_eq!(columns, w.columns.range(number, n));
                 }
                 let covered: usize = c

@@ -350,3 +350,144 @@ pub fn products(
     }
     Some(cycles)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::select_operators::plans::{Partials, moves};
+    use ipu_program::kernels::Kernels;
+    use ipu_program::plan::Family;
+    use ipu_program::types::{Matrix, TensorType};
+    use ipu_target::Target;
+    use proptest::prelude::*;
+
+    fn machine() -> Machine<'static> {
+        Machine {
+            target: Target::ipu21(),
+            kernels: Kernels::builtin(),
+            tiles: 64,
+            partials: Partials::Any,
+            streams: Streams::Fitting,
+        }
+    }
+
+    /// A plan on a grid with its operands at home.
+    fn plan(grid: Grid, [m, k, n]: [u32; 3], steps: u32, partials: ElementType) -> Plan {
+        let first = grid.first(&machine());
+        let [row, _, column] = grid.strides();
+        let rows = Split::even(m, grid.rows, 1, row);
+        let columns = Split::even(n, grid.columns, PANEL, column);
+        let left = match steps {
+            1 => grid.left(k, rows),
+            _ => grid.left_home(k, rows, first),
+        };
+        Plan {
+            family: Family::Gemm,
+            grid_rows: grid.rows,
+            grid_columns: grid.columns,
+            grid_k: grid.k,
+            steps,
+            weights: Residency::Distributed,
+            partials,
+            operands: vec![left, grid.weights_home(k, columns, order(partials), first)],
+            compute_cycles: 0,
+            exchange_cycles: 0,
+            candidates: 0,
+        }
+    }
+
+    /// On how many tiles each element is, and whether a tile has more than one part.
+    fn held(layout: &Layout, matrix: Matrix) -> Vec<u32> {
+        let mut count = vec![0; (matrix.rows * matrix.columns) as usize];
+        let mut tiles = std::collections::BTreeSet::new();
+        for s in layout.shards(matrix) {
+            assert!(tiles.insert(s.tile), "{layout:?}");
+            for r in s.rows {
+                for c in s.columns.clone() {
+                    count[(r * matrix.columns + c) as usize] += 1;
+                }
+            }
+        }
+        count
+    }
+
+    proptest! {
+        #[test]
+        fn homes_and_steps_have_each_element_once(
+            grid in [2u32..5, 1u32..5, 1u32..4], m in 4u32..20, panels in 5u32..20, rest in 0u32..16,
+            n in 40u32..70, steps_wanted in 1u32..5,
+        ) {
+            let [rows, k, columns] = grid;
+            let grid = Grid { rows, k, columns };
+            let depth = panels * PANEL - rest;
+            let plan = plan(grid, [m, depth, n], steps_wanted, ElementType::F16);
+            prop_assert!(has_homes(&plan, depth));
+            let (x, w) = (&plan.operands[0], &plan.operands[1]);
+            let once = |l: &Layout, rows, columns| {
+                held(l, Matrix { rows, columns }).into_iter().all(|n| n == 1)
+            };
+            prop_assert!(once(w, depth, n));
+            prop_assert!(steps_wanted == 1 || once(x, m, depth));
+            prop_assert!(w.tile_end() <= grid.tiles() + 1);
+            // Steps follow each other and cover the contraction, each on all tiles of the grid.
+            let mut next = 0;
+            for range in steps(depth, steps_wanted) {
+                prop_assert_eq!(range.start, next);
+                next = range.end;
+                let deep = range.len() as u32;
+                let (left, right) = (grid.left(deep, x.rows), grid.weights(deep, w.columns, w.order));
+                let on = |l: &Layout, rows, columns, tiles| {
+                    held(l, Matrix { rows, columns }).into_iter().all(|n| n == tiles)
+                };
+                prop_assert!(on(&left, m, deep, columns));
+                prop_assert!(on(&right, deep, n, rows));
+            }
+            prop_assert_eq!(next, depth);
+            // Another home is none of this grid.
+            let mut other = plan.clone();
+            other.operands[1].rows.stride += 1;
+            prop_assert!(!has_homes(&other, depth));
+        }
+
+        /// What sizes say is what lowering does, within what joined and divided messages take.
+        #[test]
+        fn blocks_are_priced_as_they_are_lowered(
+            grid in [2u32..4, 1u32..4, 1u32..4], m in 4u32..40, panels in 6u32..30, n in 33u32..70,
+            steps_wanted in 1u32..4, wide: bool,
+        ) {
+            let [rows, k, columns] = grid;
+            // On one column of tiles some hold a part of their own block.
+            prop_assume!(k * columns > 1);
+            let grid = Grid { rows, k, columns };
+            let depth = panels * PANEL;
+            let partials = if wide { ElementType::F32 } else { ElementType::F16 };
+            let plan = plan(grid, [m, depth, n], steps_wanted, partials);
+            let machine = machine();
+            let price = blocks(&machine, &plan, depth).unwrap();
+            let f16 = ElementType::F16;
+            let (x, w) = (&plan.operands[0], &plan.operands[1]);
+            let list = steps(depth, steps_wanted);
+            let mut real = 0;
+            for range in &list {
+                let deep = range.len() as u32;
+                let to = (grid.weights(deep, w.columns, w.order), TensorType::new([deep, n], f16));
+                let from = TensorType::new([depth, n], f16);
+                let view = rows_view(n, range);
+                let moved = moves::exact(&machine, (w, &from), Some(&view), (&to.0, &to.1)).unwrap();
+                prop_assert_eq!((moved.before, moved.after), (0, 0));
+                real += moved.events;
+                if steps_wanted > 1 {
+                    let to = (grid.left(deep, x.rows), TensorType::new([m, deep], f16));
+                    let from = TensorType::new([m, depth], f16);
+                    let view = columns_view(m, depth, range);
+                    let moved = moves::exact(&machine, (x, &from), Some(&view), (&to.0, &to.1)).unwrap();
+                    prop_assert_eq!(moved.after, 0);
+                    real += moved.events;
+                }
+            }
+            let price = price.moved.events - machine.phase(0) * (list.len() as u64 - 1);
+            prop_assert!(real <= price + price / 4 + 64, "{real} of {price}");
+            prop_assert!(price <= real + real / 4 + 64, "{real} of {price}");
+        }
+    }
+}
