@@ -1,6 +1,6 @@
 // out = act(a * weights + bias) on one tile, f16 operands, by the AMP units.
 //
-// Defines (the last two 0 by default):
+// Defines (the last three 0 by default):
 //           PARTIALS_F32  1: f16v4sisoamp, partial sums in f32, two passes of 8 columns a group
 //                         0: f16v4hihov4amp, partial sums rounded to f16 after every 16 of K,
 //                            one pass of 16 columns a group
@@ -10,6 +10,8 @@
 //                            without BIAS, RELU and BATCHED
 //           BATCHED       1: a product for each element of a batch, weights anywhere in blocks of
 //                            512 bytes; without BIAS and RELU
+//           ACCUMULATE    1: partial sums start from what out holds; for PARTIALS_F32 = 0 and for
+//                            OUT_F32, without BIAS and BATCHED
 //
 // Record:   a, weights, [bias,] [acc if PARTIALS_F32 and not OUT_F32,] out,
 //           rows_each, rows_extra, k_blocks >= 1, groups >= 1, a_stride, out_stride,
@@ -35,7 +37,8 @@
 // Up to six rows, a launch takes as long as one with one row a worker: less cannot be had, since
 // all workers share the weights of one block. Four kinds of launch:
 //
-//   first / next   the partial sums come from bias or zero / from memory
+//   first / next   the partial sums come from bias or zero / from memory; with ACCUMULATE the
+//                  first ones do as well
 //   inner / final  they go back to memory / the results are narrowed, pass relu and go to out
 //
 // so k_blocks = 1 is one first-final launch. Narrowing and relu share the final block's launch:
@@ -62,6 +65,7 @@
 //   next-inner    13 + 4r         13 + 4r      13 + 4r         13 + 4r      13 + 4r
 //   next-final    12 + Fr         12 + Fr      12 + Fr *       12 + Fr *    *
 //   first-*       -1              +2           +0              +4           +1   more than next-*
+//                 with ACCUMULATE              +2                           +3
 //   F = 6 (f32), 8 (f32 and relu, f16 and relu); * the final block is an inner one.
 //   A call also spends 21 (f32, OUT_F32) or 19 (f16) bundles, with bias or BATCHED 1 more, on its
 //   row split, and 7 for each further element of the batch.
@@ -73,6 +77,9 @@
 	.endif
 	.ifndef BATCHED
 	.set BATCHED, 0
+	.endif
+	.ifndef ACCUMULATE
+	.set ACCUMULATE, 0
 	.endif
 
 	.set WSR, 1
@@ -401,9 +408,23 @@ done:
 	.endif
 	.endm
 
-	// First block: moves to the next pass, primes from bias or zero, loads atom 0 of a. Without
-	// bias the second load reads partial sums that nobody uses. `store` is where results go.
+	// First block: moves to the next pass, primes from bias, zero or what out holds, loads atom 0 of
+	// a. From zero the second load reads partial sums that nobody uses. `store` is where results go.
 	.macro PRIME_FIRST amp, store
+	.if ACCUMULATE
+	.if OUT_F32
+	{ add $m0, $m0, $m9 ; fnop }
+	{ sub $m9, $m4, $m9 ; fnop }
+	.else
+	{ add $m0, $m0, $m4 ; fnop }
+	.endif
+	{ add $m7, $m0, ROW ; fnop }
+	{ ld128 $a0:3, $m0, $mzero, 0 ; fnop }
+	{ ld128 $a4:7, $m0, $mzero, 1 ; \amp $azeros, $azeros, $a0:1, 0 }
+	{ tapack $m10:11, $m2, $m7, \store ; \amp $azeros, $azeros, $a2:3, 1 }
+	{ ld2x64pace $a0:1, $a2:3, $m10:11+=, $m6, 0 ; \amp $azeros, $azeros, $a4:5, 2 }
+	{ add $m1, $m2, $m3 ; \amp $azeros, $azeros, $a6:7, 3 }
+	.else
 	.if PARTIALS_F32 == 0
 	.if BIAS
 	{ add $m0, $m0, $m4 ; fnop }
@@ -435,6 +456,7 @@ done:
 	{ tapack $m10:11, $m2, $m7, \store ; \amp $azeros, $azeros, $azeros, 1 }
 	{ add $m1, $m2, $m3 ; \amp $azeros, $azeros, $azeros, 2 }
 	{ ld2x64pace $a0:1, $a2:3, $m10:11+=, $m6, 0 ; \amp $azeros, $azeros, $azeros, 3 }
+	.endif
 	.endif
 	.endm
 
@@ -608,7 +630,13 @@ no_rows:
 	exitz $mzero
 	.endm
 
+	.if ACCUMULATE
 	.if PARTIALS_F32
+	WORKERS f16v4sisoamp, $a2:3, LOAD_ROW, $m0
+	.else
+	WORKERS f16v4hihov4amp, $a2:3, 0, $m0
+	.endif
+	.elseif PARTIALS_F32
 	.if BIAS
 	WORKERS f16v4sisoamp, $a2:3, BIAS_BACK, $m4
 	.else

@@ -26,6 +26,8 @@ bool ipuRustCanonicalize(MlirOperation op, MlirRewriterBase rewriter);
 /// Checks a layout (words in the order of `Layout`), and against a shape unless rank < 0.
 bool ipuRustVerifyLayout(const uint32_t *words, const int64_t *shape, intptr_t rank,
                          MlirStringCallback complain, void *data);
+/// Checks the numbers of a plan: family, grid rows, grid columns, grid k, steps, weights.
+bool ipuRustVerifyPlan(const uint32_t *numbers, MlirStringCallback complain, void *data);
 }
 
 namespace ipu {

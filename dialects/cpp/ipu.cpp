@@ -72,6 +72,16 @@ LogicalResult ipu::LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
   });
 }
 
+LogicalResult ipu::PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, Family family,
+                                    uint32_t gridRows, uint32_t gridColumns, uint32_t gridK, uint32_t steps,
+                                    Residency weights, Type, uint64_t, uint64_t, uint32_t,
+                                    ArrayRef<LayoutAttr>) {
+  return report(emitError, [&](MlirStringCallback complain, void *data) {
+    uint32_t numbers[] = {uint32_t(family), gridRows, gridColumns, gridK, steps, uint32_t(weights)};
+    return ipuRustVerifyPlan(numbers, complain, data);
+  });
+}
+
 extern "C" {
 MlirAttribute ipuLayoutGet(MlirContext context, const uint32_t *w) {
   return wrap(Attribute(ipu::LayoutAttr::get(unwrap(context), w[0], w[1], w[2], w[3], w[4], w[5], w[6],
@@ -86,23 +96,24 @@ bool ipuLayoutRead(MlirAttribute attribute, uint32_t *words) {
   return bool(layout);
 }
 
-/// numbers: family, grid rows, grid columns, grid k, compute cycles, exchange cycles, candidates
+/// numbers: family, grid rows, grid columns, grid k, steps, weights, compute cycles, exchange cycles,
+/// candidates
 MlirAttribute ipuPlanGet(MlirType partials, const uint64_t *n, intptr_t operandCount,
                          const MlirAttribute *operands) {
   SmallVector<ipu::LayoutAttr> layouts;
   for (auto operand : ArrayRef(operands, operandCount))
     layouts.push_back(cast<ipu::LayoutAttr>(unwrap(operand)));
   auto type = unwrap(partials);
-  return wrap(Attribute(ipu::PlanAttr::get(type.getContext(), ipu::Family(n[0]), n[1], n[2], n[3], type, n[4],
-                                           n[5], n[6], layouts)));
+  return wrap(Attribute(ipu::PlanAttr::get(type.getContext(), ipu::Family(n[0]), n[1], n[2], n[3], n[4],
+                                           ipu::Residency(n[5]), type, n[6], n[7], n[8], layouts)));
 }
 bool ipuPlanRead(MlirAttribute attribute, MlirType *partials, uint64_t *numbers, intptr_t *operandCount) {
   auto p = dyn_cast_or_null<ipu::PlanAttr>(unwrap(attribute));
   if (!p)
     return false;
   *partials = wrap(p.getPartials());
-  llvm::copy(std::array<uint64_t, 7>{uint64_t(p.getFamily()), p.getGridRows(), p.getGridColumns(), p.getGridK(),
-                                     p.getComputeCycles(), p.getExchangeCycles(), p.getCandidates()},
+  llvm::copy(std::array<uint64_t, 9>{uint64_t(p.getFamily()), p.getGridRows(), p.getGridColumns(), p.getGridK(),
+                                     p.getSteps(), uint64_t(p.getWeights()), p.getComputeCycles(), p.getExchangeCycles(), p.getCandidates()},
              numbers);
   *operandCount = p.getOperands().size();
   return true;

@@ -6,6 +6,8 @@ use std::slice;
 
 /// Words of a layout, see `layoutWords` in `cpp/ipu.cpp`.
 pub(crate) const LAYOUT_WORDS: usize = 19;
+/// Numbers of a plan that its verifier looks at, as in cpp/hooks.h.
+pub(crate) const PLAN_NUMBERS: usize = 6;
 
 #[repr(C)]
 pub(crate) struct IpuOption {

@@ -1,7 +1,7 @@
 //! What C++ asks Rust: verification and canonicalisation, by operation name.
 
 use crate::diag::{emit_error, error_at};
-use crate::ffi::{self, LAYOUT_WORDS};
+use crate::ffi::{self, LAYOUT_WORDS, PLAN_NUMBERS};
 use crate::pass::panic_text;
 use crate::{ipu, ir, layout, nn, tile};
 use melior::ir::OperationRef;
@@ -85,6 +85,33 @@ unsafe extern "C" fn ipuRustVerifyLayout(
     let shape = if rank == 0 { Some(&[][..]) } else { shape };
     let verdict = catch_unwind(|| layout::check(&words, shape))
         .unwrap_or_else(|panic| Err(format!("internal error: {}", panic_text(&*panic))));
+    // SAFETY: the shim passes its own callback with its data.
+    unsafe { tell(verdict, complain, data) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ipuRustVerifyPlan(
+    numbers: *const u32,
+    complain: MlirStringCallback,
+    data: *mut c_void,
+) -> bool {
+    // SAFETY: the shim passes this many numbers.
+    let numbers = unsafe { *numbers.cast::<[u32; PLAN_NUMBERS]>() };
+    let verdict = catch_unwind(|| layout::check_plan(&numbers))
+        .unwrap_or_else(|panic| Err(format!("internal error: {}", panic_text(&*panic))));
+    // SAFETY: the shim passes its own callback with its data.
+    unsafe { tell(verdict, complain, data) }
+}
+
+/// Whether a verdict is good; a bad one goes to the callback.
+///
+/// # Safety
+/// `data` is what the callback expects.
+unsafe fn tell(
+    verdict: Result<(), String>,
+    complain: MlirStringCallback,
+    data: *mut c_void,
+) -> bool {
     match (verdict, complain) {
         (Ok(()), _) => return true,
         // SAFETY: the text lives during the call, and `data` is the callback's own.

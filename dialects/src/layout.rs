@@ -1,8 +1,8 @@
 //! `#ipu.layout` and `#ipu.plan` as [`Layout`] and [`Plan`].
 
-use crate::ffi::{self, LAYOUT_WORDS};
+use crate::ffi::{self, LAYOUT_WORDS, PLAN_NUMBERS};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Split};
-use ipu_program::plan::{Family, Plan};
+use ipu_program::plan::{Family, Plan, Residency};
 use ipu_program::types::ElementType;
 use melior::Context;
 use melior::ir::attribute::AttributeLike;
@@ -23,6 +23,7 @@ const MEMORIES: [MemoryClass; 3] = [
     MemoryClass::Interleaved,
 ];
 const FAMILIES: [Family; 6] = Family::ALL;
+const RESIDENCIES: [Residency; 2] = Residency::ALL;
 
 fn position<T: PartialEq>(all: &[T], value: &T) -> u32 {
     all.iter().position(|v| v == value).unwrap_or_default() as u32
@@ -141,11 +142,13 @@ pub fn read_element_type(ty: Type<'_>) -> Option<ElementType> {
 
 /// A plan as attribute `#ipu.plan`.
 pub fn plan_attribute<'c>(context: &'c Context, plan: &Plan) -> Attribute<'c> {
-    let numbers: [u64; 7] = [
+    let numbers: [u64; 9] = [
         position(&FAMILIES, &plan.family).into(),
         plan.grid_rows.into(),
         plan.grid_columns.into(),
         plan.grid_k.into(),
+        plan.steps.into(),
+        position(&RESIDENCIES, &plan.weights).into(),
         plan.compute_cycles,
         plan.exchange_cycles,
         plan.candidates.into(),
@@ -156,7 +159,7 @@ pub fn plan_attribute<'c>(context: &'c Context, plan: &Plan) -> Attribute<'c> {
         .map(|l| attribute(context, l).to_raw())
         .collect();
     let partials = element_type(context, plan.partials);
-    // SAFETY: the shim reads six numbers and the layouts, which are `#ipu.layout`.
+    // SAFETY: the shim reads nine numbers and the layouts, which are `#ipu.layout`.
     unsafe {
         Attribute::from_raw(ffi::ipuPlanGet(
             partials.to_raw(),
@@ -170,7 +173,7 @@ pub fn plan_attribute<'c>(context: &'c Context, plan: &Plan) -> Attribute<'c> {
 /// The plan in an attribute; `None` when it is another attribute.
 pub fn read_plan(attribute: Attribute<'_>) -> Option<Plan> {
     let mut partials = mlir_sys::MlirType { ptr: null_mut() };
-    let (mut numbers, mut count) = ([0u64; 7], 0);
+    let (mut numbers, mut count) = ([0u64; 9], 0);
     // SAFETY: the shim fills these for a plan, and has that many operands.
     let (partials, operands) = unsafe {
         let raw = attribute.to_raw();
@@ -188,6 +191,8 @@ pub fn read_plan(attribute: Attribute<'_>) -> Option<Plan> {
         grid_rows,
         grid_columns,
         grid_k,
+        steps,
+        weights,
         compute_cycles,
         exchange_cycles,
         candidates,
@@ -197,12 +202,44 @@ pub fn read_plan(attribute: Attribute<'_>) -> Option<Plan> {
         grid_rows: grid_rows as u32,
         grid_columns: grid_columns as u32,
         grid_k: grid_k as u32,
+        steps: steps as u32,
+        weights: *RESIDENCIES.get(weights as usize)?,
         partials: read_element_type(partials).filter(|e| e.is_float())?,
         operands,
         compute_cycles,
         exchange_cycles,
         candidates: candidates as u32,
     })
+}
+
+/// Checks the numbers of a plan: family, parts of rows, columns and contraction, steps, residency of
+/// weights.
+pub(crate) fn check_plan(numbers: &[u32; PLAN_NUMBERS]) -> Result<(), String> {
+    let [family, rows, columns, k, steps, weights] = *numbers;
+    for (what, n) in [
+        ("parts of rows", rows),
+        ("parts of columns", columns),
+        ("parts of the contraction", k),
+        ("steps", steps),
+    ] {
+        if n == 0 {
+            return Err(format!("plan has 0 as {what}, at least 1 is needed"));
+        }
+    }
+    let distributed = RESIDENCIES.get(weights as usize) == Some(&Residency::Distributed);
+    if steps > 1 && !distributed {
+        return Err(format!(
+            "plan has {steps} steps with resident weights; steps bring 'weights distributed'"
+        ));
+    }
+    match FAMILIES.get(family as usize) {
+        Some(Family::Gemm) => Ok(()),
+        Some(other) if distributed => Err(format!(
+            "plan of family '{}' has distributed weights; only 'gemm' has any",
+            other.name()
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Parts of all copies of one tensor: a bound on what a short text may make.

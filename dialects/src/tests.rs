@@ -7,7 +7,7 @@ use crate::{context, graph, ipu, layout, parse_guarded, pass, run_pipeline, tile
 use ipu_program::graph::{Activation, BinaryKind, Graph, OpKind};
 use ipu_program::kernels::Kernels;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
-use ipu_program::plan::{Family, Plan};
+use ipu_program::plan::{Family, Plan, Residency};
 use ipu_program::tile::{
     Binding, Bound, Buffer, BufferId, Certificate, Compute, Copy, Event, Row, RowsArea, Schedule,
     Source, Step, TileProgram, Transfer, View, WIDE,
@@ -223,6 +223,8 @@ fn sample_graph() -> Graph {
         grid_rows: 4,
         grid_columns: 2,
         grid_k: 3,
+        steps: 2,
+        weights: Residency::Distributed,
         partials: ElementType::F32,
         operands: vec![sample_layout(), sample_layout()],
         compute_cycles: 1 << 40,

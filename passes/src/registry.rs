@@ -3,6 +3,7 @@
 
 use crate::place_storage::certificate;
 use crate::select_operators::algebra::{self, Numerics, Rules};
+use crate::select_operators::plans::stream::Streams;
 use crate::select_operators::plans::{Machine, Partials};
 use crate::select_operators::search::pin::Pin;
 use crate::select_operators::{Finalist, Hint, SelectError, Wanted, operator_cost, select};
@@ -348,6 +349,7 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
         kernels: Kernels::builtin(),
         tiles,
         partials,
+        streams: Streams::None,
     };
     let own = read_rules(func, &cx.str("rules"))?;
     let rules = match &own {

@@ -29,6 +29,8 @@ pub enum Access {
     Read,
     /// Writes all of it before reading.
     Write,
+    /// Reads it and writes all of it.
+    Update,
     /// Needs it as scratch during the call only.
     Scratch,
 }
@@ -65,10 +67,16 @@ pub enum Meaning {
         bias: bool,
         /// Whether relu is applied.
         relu: bool,
+        /// Whether partial sums start from what `out` holds.
+        #[serde(default)]
+        accumulate: bool,
     },
     /// `out = a * weights` in f32, with f32 partial sums and the weights in their order: the sums
     /// over a part of K. A row of a panel of out is 64 bytes.
-    GemmPartial,
+    GemmPartial {
+        /// Whether the sums start from what `out` holds.
+        accumulate: bool,
+    },
     /// `out[b] = a[b] * weights[b]` for each element b of a batch, partial sums as for `Gemm`. The
     /// weights are blocks of 16 columns of 16 of K, K fastest: `w_block` bytes from block to block
     /// of K, `w_group` from a group of 16 columns to the next.

@@ -35,6 +35,9 @@ def Ipu_Family : Ipu_Enum<"Family", "kernel family", [
     I32EnumAttrCase<"Rowwise", 2, "rowwise">, I32EnumAttrCase<"Reduce", 3, "reduce">,
     I32EnumAttrCase<"Attention", 4, "attention">, I32EnumAttrCase<"View", 5, "view">]>;
 
+def Ipu_Residency : Ipu_Enum<"Residency", "residency of weights", [
+    I32EnumAttrCase<"Resident", 0, "resident">, I32EnumAttrCase<"Distributed", 1, "distributed">]>;
+
 def Ipu_LayoutAttr : AttrDef<Ipu_Dialect, "Layout",
     [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let summary = "where the elements of a tensor live";
@@ -77,17 +80,28 @@ def Ipu_LayoutAttr : AttrDef<Ipu_Dialect, "Layout",
 
 def Ipu_PlanAttr : AttrDef<Ipu_Dialect, "Plan"> {
   let summary = "how an operation is carried out";
+  let description = [{
+    The result is divided into `grid` parts of rows and columns, the contraction into `k`. With
+    `weights distributed` each element of the weights lives on one tile, and the operator brings
+    blocks to all tiles that need them; with `steps` it does so with parts of the contraction one after
+    the other, and with the left operand as well.
+  }];
   let mnemonic = "plan";
   let parameters = (ins EnumParameter<Ipu_Family>:$family,
     "uint32_t":$gridRows, "uint32_t":$gridColumns,
-    DefaultValuedParameter<"uint32_t", "1">:$gridK, "::mlir::Type":$partials,
+    DefaultValuedParameter<"uint32_t", "1">:$gridK,
+    DefaultValuedParameter<"uint32_t", "1">:$steps,
+    DefaultValuedParameter<"::ipu::Residency", "::ipu::Residency::Resident">:$weights,
+    "::mlir::Type":$partials,
     "uint64_t":$computeCycles, "uint64_t":$exchangeCycles, "uint32_t":$candidates,
     OptionalArrayRefParameter<"::ipu::LayoutAttr">:$operands);
   let assemblyFormat = [{
-    `<` $family `grid` $gridRows `x` $gridColumns (`k` $gridK^)? `,` `partials` $partials
+    `<` $family `grid` $gridRows `x` $gridColumns (`k` $gridK^)? (`steps` $steps^)?
+    (`weights` $weights^)? `,` `partials` $partials
     `,` `compute` $computeCycles `cycles` `,` `exchange` $exchangeCycles `cycles`
     `,` `best` `of` $candidates (`,` `operands` ` ` `[` $operands^ `]`)? `>`
   }];
+  let genVerifyDecl = 1;
 }
 
 class Ipu_Op<string mnemonic, list<Trait> traits = []>

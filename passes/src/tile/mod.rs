@@ -9,6 +9,7 @@
 mod local;
 mod parts;
 mod products;
+mod stream;
 
 use crate::select_operators::plans::{Words, linear_grid, same_places, spread};
 use crate::select_operators::views::{Viewed, Views, is_view};

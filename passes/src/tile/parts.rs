@@ -7,7 +7,7 @@ use crate::select_operators::plans::attention::{
 };
 use crate::select_operators::plans::batched::{Attention, TRANSPOSE_KERNEL, kernel};
 use crate::select_operators::plans::parts::Parts;
-use crate::select_operators::plans::{gemm, linear_grid};
+use crate::select_operators::plans::{gemm, linear_grid, stream};
 use ipu_program::graph::{Activation, Op};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, Split};
 use ipu_program::plan::Plan;
@@ -26,49 +26,51 @@ impl Builder<'_> {
         let &[ref lx, ref lw, ref lb @ ..] = self.operand_layouts(op, plan)? else {
             return Err(error(op, "the plan has another number of operands"));
         };
-        let types = [0, 1].map(|i| self.graph.ty(op.operands[i]).clone());
-        let [tx, tw] = types;
+        let (tx, tw) = (self.ty(op.operands[0]), self.ty(op.operands[1]));
         let ty = self.graph.ty(op.result).clone();
-        let (matrix, k) = (ty.matrix(), tx.matrix().columns);
-        if result.columns.parts != lw.columns.parts || lx.columns.parts != lw.rows.parts {
-            return Err(error(op, "the plan divides its operands differently"));
-        }
-        let x = self.operand(op, op.operands[0], lx, tx)?;
-        let w = self.operand(op, op.operands[1], lw, tw)?;
+        let matrix = ty.matrix();
+        let mut blocks = self.blocks(op, plan, [lx, lw], [tx, tw])?;
+        let divided = result.columns.parts == lw.columns.parts;
+        let parts = linear_grid::parts(plan, matrix.rows, &result).filter(|_| divided);
+        let parts = parts.ok_or_else(|| error(op, "the plan divides its operands differently"))?;
         let b = match lb.first() {
             None => None,
             Some(lb) => Some(self.operand(op, op.operands[2], lb, ty)?),
         };
-        let parts = linear_grid::parts(plan.partials, matrix.rows, lx, lw, &result);
         let name = self.weight_name(op);
         let partial = self.partial(op, &name, &parts);
         let kernel = linear_grid::partial_kernel(plan.partials);
         let acc = self.accumulators(op, &kernel, &name, &parts.partial, lx.rows.block);
-        let (from, to) = (
-            lx.storage(ElementType::F16),
-            parts.partial.storage(plan.partials),
-        );
-        let mut tiles = Vec::new();
-        for i in 0..lx.rows.parts {
-            let rows = lx.rows.range(i, matrix.rows).len() as u32;
-            for p in 0..lw.rows.parts {
-                let depth = lw.rows.range(p, k).len() as u32;
-                for c in 0..lw.columns.parts {
-                    let columns = lw.columns.range(c, matrix.columns).len() as u32;
-                    let tile = lx.rows.tile(i) + lw.rows.tile(p) + lw.columns.tile(c);
-                    if rows > 0 && columns > 0 {
-                        tiles.push((tile, gemm::words(rows, depth, columns, &from, &to)));
+        let to = parts.partial.storage(plan.partials);
+        let steps = blocks.steps.len();
+        for step in 0..steps {
+            let b = self.bring(op, &name, &mut blocks, step)?;
+            let from = b.left.1.storage(ElementType::F16);
+            let mut tiles = Vec::new();
+            for i in 0..b.left.1.rows.parts {
+                let rows = b.left.1.rows.range(i, matrix.rows).len() as u32;
+                for p in 0..b.weights.1.rows.parts {
+                    let depth = b.weights.1.rows.range(p, b.depth).len() as u32;
+                    for c in 0..b.weights.1.columns.parts {
+                        let columns = b.weights.1.columns.range(c, matrix.columns).len() as u32;
+                        let tile = b.left.1.rows.tile(i)
+                            + b.weights.1.rows.tile(p)
+                            + b.weights.1.columns.tile(c);
+                        if rows > 0 && columns > 0 && depth > 0 {
+                            tiles.push((tile, gemm::words(rows, depth, columns, &from, &to)));
+                        }
                     }
                 }
             }
+            let named = [
+                ("a", Some(b.left.0)),
+                ("weights", Some(b.weights.0)),
+                ("acc", acc),
+                ("out", Some(partial)),
+            ];
+            let kernel = stream::kernel(kernel.clone(), Activation::None, [step, steps]);
+            self.compute(op, &format!("{name}.gemm"), &kernel, &named, tiles)?;
         }
-        let named = [
-            ("a", Some(x)),
-            ("weights", Some(w)),
-            ("acc", acc),
-            ("out", Some(partial)),
-        ];
-        self.compute(op, &format!("{name}.gemm"), &kernel, &named, tiles)?;
         let staging = self.scatter(op, &name, &parts, partial);
         let out = self.result(op, &name, result.clone());
         let tiles: Vec<_> = result

@@ -1,6 +1,7 @@
 //! Products with weights, products of batches and attention as supersteps.
 
 use super::{Builder, TileError, error};
+use crate::select_operators::plans;
 use crate::select_operators::plans::batched::{
     self, Pack, Product, TRANSPOSE_KERNEL, pack_kernel, packed, result_memory, transpose_words,
 };
@@ -8,7 +9,7 @@ use crate::select_operators::plans::gemm::{self, PARTIAL_KERNEL, Reduction};
 use crate::select_operators::plans::local::{flat_words, row_words};
 use crate::select_operators::plans::moves::partial_view;
 use crate::select_operators::softmax_kernel;
-use ipu_program::graph::{Activation, Op, ValueId};
+use ipu_program::graph::{Activation, Op};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Shard, Split};
 use ipu_program::plan::Plan;
 use ipu_program::tile::BufferId;
@@ -33,14 +34,18 @@ impl Builder<'_> {
         if read != written {
             return self.widening_linear(op, plan, activation);
         }
-        let kernel = match read {
-            ElementType::F32 => gemm::single_kernel(!lb.is_empty(), activation),
-            _ => gemm::kernel(plan.partials, !lb.is_empty(), activation),
+        let (tx, tw) = (self.ty(op.operands[0]), self.ty(op.operands[1]));
+        let mut blocks = self.blocks(op, plan, [lx, lw], [tx, tw])?;
+        let steps = blocks.steps.len();
+        // Relu comes with the last step.
+        let early = match steps {
+            1 => activation,
+            _ => Activation::None,
         };
-        let ty = |v: ValueId| self.graph.ty(v).clone();
-        let (tx, tw) = (ty(op.operands[0]), ty(op.operands[1]));
-        let x = self.operand(op, op.operands[0], lx, tx.clone())?;
-        let w = self.operand(op, op.operands[1], lw, tw)?;
+        let kernel = match read {
+            ElementType::F32 => gemm::single_kernel(!lb.is_empty(), early),
+            _ => gemm::kernel(plan.partials, !lb.is_empty(), early),
+        };
         let matrix = self.graph.ty(op.result).matrix();
         // The bias enters the accumulators, in their precision.
         let b = match lb.first() {
@@ -59,21 +64,26 @@ impl Builder<'_> {
         let name = self.weight_name(op);
         let out = self.result(op, &name, layout.clone());
         let acc = self.accumulators(op, &kernel, &name, &layout, layout.rows.block);
-        let k = tx.matrix().columns;
-        let (from, to) = (lx.storage(read), layout.storage(written));
-        let tiles = layout.shards(matrix).into_iter().map(|s| {
-            let (rows, columns) = (s.rows.len() as u32, s.columns.len() as u32);
-            (s.tile, gemm::words(rows, k, columns, &from, &to))
-        });
-        let named = [
-            ("a", Some(x)),
-            ("weights", Some(w)),
-            ("bias", b),
-            ("acc", acc),
-            ("out", Some(out)),
-        ];
-        let tiles: Vec<_> = tiles.collect();
-        self.compute(op, &format!("{name}.gemm"), &kernel, &named, tiles)
+        let to = layout.storage(written);
+        for step in 0..steps {
+            let block = self.bring(op, &name, &mut blocks, step)?;
+            let from = block.left.1.storage(read);
+            let tiles = layout.shards(matrix).into_iter().map(|s| {
+                let (rows, columns) = (s.rows.len() as u32, s.columns.len() as u32);
+                (s.tile, gemm::words(rows, block.depth, columns, &from, &to))
+            });
+            let named = [
+                ("a", Some(block.left.0)),
+                ("weights", Some(block.weights.0)),
+                ("bias", b),
+                ("acc", acc),
+                ("out", Some(out)),
+            ];
+            let tiles: Vec<_> = tiles.collect();
+            let kernel = plans::stream::kernel(kernel.clone(), activation, [step, steps]);
+            self.compute(op, &format!("{name}.gemm"), &kernel, &named, tiles)?;
+        }
+        Ok(())
     }
 
     /// A linear operator of f16 operands to an f32 result: the product leaves its sums, bias and

@@ -40,6 +40,7 @@ impl Call<'_> {
                 partials,
                 bias,
                 relu,
+                accumulate,
             } => self.gemm(
                 memory,
                 &Product {
@@ -47,15 +48,17 @@ impl Call<'_> {
                     out: ElementType::F16,
                     bias,
                     relu,
+                    accumulate,
                 },
             ),
-            Meaning::GemmPartial => self.gemm(
+            Meaning::GemmPartial { accumulate } => self.gemm(
                 memory,
                 &Product {
                     partials: ElementType::F32,
                     out: ElementType::F32,
                     bias: false,
                     relu: false,
+                    accumulate,
                 },
             ),
             Meaning::BatchedGemm { partials } => self.batched_gemm(memory, partials),

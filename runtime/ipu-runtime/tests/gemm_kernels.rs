@@ -29,6 +29,30 @@ fn partial(rows: u32, k_blocks: u32, groups: u32, gap: u32, seed: u32) -> Outcom
     })
 }
 
+/// Products that are added to what out holds.
+fn accumulate(
+    kernel: &str,
+    out: ElementType,
+    [rows, k_blocks, groups, gap]: [u32; 4],
+    seed: u32,
+) -> Outcome {
+    let (a_stride, out_stride) = ((rows + gap) * 32, (rows + gap) * 16 * out.bytes());
+    let a = k_blocks * a_stride / 2;
+    let weights = k_blocks * groups * 256;
+    let results = groups * out_stride / out.bytes();
+    let mut words = share(rows).to_vec();
+    words.extend([k_blocks, groups, a_stride, out_stride]);
+    run(&Call {
+        kernel,
+        buffers: vec![
+            (F16, a, Some(random(F16, a, seed))),
+            (F16, weights, Some(random(F16, weights, seed ^ 77))),
+            (out, results, Some(random(out, results, seed ^ 154))),
+        ],
+        words,
+    })
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     batches: u32,
@@ -189,6 +213,18 @@ proptest! {
         let rows_of = |i: usize| i / 16 % (rows + gap) as usize;
         batched32(batches, rows, sizes, gap, seed)
             .check(&format!("{batches} {rows} {sizes:?} {gap}"), |i| rows_of(i) < rows as usize);
+    }
+
+    #[test]
+    fn accumulating_products(rows in 1u32..40, k_blocks in 1u32..7, groups in 1u32..4, gap in 0u32..3, seed: u32) {
+        for (kernel, out) in [
+            ("gemm_f16_accumulate", F16),
+            ("gemm_f16_accumulate_relu", F16),
+            ("gemm_f32_partial_accumulate", F32),
+        ] {
+            accumulate(kernel, out, [rows, k_blocks, groups, gap], seed)
+                .check(&format!("{kernel} {rows} {k_blocks} {groups} {gap}"), |_| true);
+        }
     }
 
     #[test]

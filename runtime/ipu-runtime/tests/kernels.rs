@@ -33,7 +33,12 @@ struct Size {
 fn covers(meaning: Meaning) -> bool {
     matches!(
         meaning,
-        Meaning::Gemm { .. } | Meaning::CopyBlocks | Meaning::Binary(_) | Meaning::Relu
+        Meaning::Gemm {
+            accumulate: false,
+            ..
+        } | Meaning::CopyBlocks
+            | Meaning::Binary(_)
+            | Meaning::Relu
     )
 }
 
@@ -108,7 +113,7 @@ fn program(name: &str, kernel: &Kernel, size: Size) -> TileProgram {
                 ty,
             },
             Access::Write => Source::Output(0),
-            Access::Scratch => continue,
+            Access::Update | Access::Scratch => continue,
         };
         p.bindings.push(Binding { source, buffer: id });
     }

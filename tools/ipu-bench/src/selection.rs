@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use ipu_dialects::context::with_big_stack;
 use ipu_passes::pick_finalist::kendall;
 use ipu_passes::registry::{Options, stages};
+use ipu_passes::select_operators::plans::stream::Streams;
 use ipu_passes::select_operators::plans::{Machine, Partials};
 use ipu_passes::select_operators::search;
 use ipu_passes::session::Session;
@@ -316,6 +317,7 @@ fn hints(path: &Path, tiles: u32) -> Result<Vec<String>> {
         kernels: Kernels::builtin(),
         tiles,
         partials: Partials::Any,
+        streams: Streams::None,
     };
     let types: Vec<_> = product
         .operands

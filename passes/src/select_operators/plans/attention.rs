@@ -13,7 +13,7 @@ use super::local::row_words;
 use super::parts::{Parts, accurate};
 use super::{Candidate, Machine, Words, best, blocks, bytes, copied, grid, partials};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Split};
-use ipu_program::plan::{Family, Plan};
+use ipu_program::plan::{Family, Plan, Residency};
 use ipu_program::types::{ElementType, TensorType};
 
 /// The kernel of the softmax of a part of the keys.
@@ -266,6 +266,8 @@ fn plan(
             grid_rows: matrices * qp,
             grid_columns: 1,
             grid_k: kp,
+            steps: 1,
+            weights: Residency::Resident,
             partials,
             operands: vec![q, k, v],
             compute_cycles,

@@ -1,10 +1,11 @@
 //! Products with weights: `act(x * w + b)`.
 
 use super::local::flat_words;
-use super::{Candidate, Machine, Words, blocks, bytes, copied, grid, partials};
+use super::stream::{self, Grid, Streams};
+use super::{Candidate, Machine, Words, blocks, bytes, copied, fits, grid, partials};
 use ipu_program::graph::Activation;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
-use ipu_program::plan::{Family, Plan};
+use ipu_program::plan::{Family, Plan, Residency};
 use ipu_program::types::{ElementType, TensorType};
 
 /// Most rows for which the contraction is divided: with more, AMP work outweighs the loading of
@@ -158,7 +159,32 @@ pub fn linear(
                     continue;
                 }
                 for partials in partials(machine, k) {
-                    out.extend(whole(machine, [m, k, n], rows, gn, partials, bias, act));
+                    let plan = |streamed| {
+                        whole(
+                            machine,
+                            [m, k, n],
+                            (rows, gn),
+                            partials,
+                            streamed,
+                            (bias, act),
+                        )
+                    };
+                    if !matches!(machine.streams, Streams::Steps(_)) {
+                        out.extend(plan(None));
+                    }
+                    for steps in machine.streams.steps() {
+                        // The sums of f32 of a step are rounded at its end.
+                        let one = partials != ElementType::F16 && steps > 1;
+                        if gm == 1 || one || k.div_ceil(PANEL) < steps {
+                            break;
+                        }
+                        let Some(c) = plan(Some(steps)) else { break };
+                        let fits = fits(machine, &c);
+                        out.push(c);
+                        if fits {
+                            break;
+                        }
+                    }
                 }
             }
         }
@@ -176,65 +202,72 @@ pub fn linear(
     out
 }
 
-/// The plan in which every tile works through the whole contraction.
+/// The plan in which every tile works through the whole contraction, with resident weights or
+/// distributed ones in so many steps.
 fn whole(
     machine: &Machine<'_>,
     [m, k, n]: [u32; 3],
-    rows: Split,
-    gn: u32,
+    (rows, gn): (Split, u32),
     partials: ElementType,
-    bias: bool,
-    act: Activation,
+    streamed: Option<u32>,
+    (bias, act): (bool, Activation),
 ) -> Option<Candidate> {
-    let gm = rows.parts;
+    let grid_of = Grid {
+        rows: rows.parts,
+        k: 1,
+        columns: gn,
+    };
     let columns = Split::even(n, gn, PANEL, 1);
     let narrow = partials == ElementType::F16;
-    let panels = |columns, memory| grid(rows, columns, ElementOrder::Panels, memory);
-    let x = copied(panels(Split::whole(k), MemoryClass::Any), gn, 1);
-    let order = if narrow {
-        ElementOrder::Weights16
-    } else {
-        ElementOrder::Weights8
+    let order = stream::order(partials);
+    let first = grid_of.first(machine);
+    let resident = grid_of.weights(k, columns, order);
+    let x = match streamed {
+        Some(steps) if steps > 1 => grid_of.left_home(k, rows, first),
+        _ => grid_of.left(k, rows),
     };
-    let w = grid(Split::whole(k), columns, order, MemoryClass::Interleaved);
-    let w = copied(w, gm, gn);
     let b = Layout {
         rows: Split::whole(1),
         order: ElementOrder::Rows,
         memory: MemoryClass::Any,
-        ..w.clone()
+        ..resident.clone()
+    };
+    let w = match streamed {
+        Some(_) => grid_of.weights_home(k, columns, order, first),
+        None => resident,
     };
     let memory = if narrow {
         MemoryClass::Interleaved
     } else {
         MemoryClass::Any
     };
-    let result = panels(columns, memory);
+    let result = grid(rows, columns, ElementOrder::Panels, memory);
     let f16 = ElementType::F16;
     let mut bytes = bytes(&[(&x, f16), (&w, f16), (&result, f16)]);
     if !narrow {
         bytes += u64::from(rows.block) * 32;
     }
-    let call = words(
-        rows.block.min(m),
-        k,
-        columns.block,
-        &x.storage(f16),
-        &result.storage(f16),
-    );
-    let compute_cycles = machine.cycles(&kernel(partials, bias, act), &call)?;
     let mut operands = vec![x, w];
     if bias {
         operands.push(b);
     }
-    Some(Candidate::new(
-        Family::Gemm,
-        operands,
-        result,
-        partials,
-        compute_cycles,
-        bytes,
-    ))
+    let out = result.storage(f16);
+    let mut c = Candidate::new(Family::Gemm, operands, result, partials, 0, 0);
+    if let Some(steps) = streamed {
+        (c.plan.steps, c.plan.weights) = (steps, Residency::Distributed);
+    }
+    let blocks = stream::blocks(machine, &c.plan, k)?;
+    let call = [rows.block.min(m), k, columns.block];
+    // Relu comes with the last step.
+    let early = match c.plan.steps {
+        1 => act,
+        _ => Activation::None,
+    };
+    let name = kernel(partials, bias, early);
+    c.plan.compute_cycles = stream::products(machine, &c.plan, call, (&name, act), &out)?;
+    c.plan.exchange_cycles = blocks.moved.before + blocks.moved.events;
+    c.bytes = bytes + blocks.bytes;
+    Some(c)
 }
 
 /// The name of the f32 matrix product kernel of a variant.
@@ -420,6 +453,8 @@ fn split(
                     grid_rows: 1,
                     grid_columns: gn,
                     grid_k: gk,
+                    steps: 1,
+                    weights: Residency::Resident,
                     partials: f32,
                     operands,
                     compute_cycles,
@@ -450,6 +485,7 @@ mod tests {
                 kernels: Kernels::builtin(),
                 tiles,
                 partials: Partials::Any,
+                streams: Streams::Fitting,
             };
             let (half, single) = (ElementType::F16, ElementType::F32);
             for elements in [[half, half], [single, single], [half, single]] {

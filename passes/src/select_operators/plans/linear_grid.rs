@@ -6,14 +6,18 @@
 
 use super::gemm::{self, PARTIAL_KERNEL};
 use super::parts::{Parts, accurate};
-use super::{Candidate, Machine, best, blocks, bytes, copied, grid, partials};
+use super::stream::{self, Grid, Streams};
+use super::{Candidate, Machine, Partials, best, blocks, bytes, fits, grid, partials};
 use ipu_program::graph::Activation;
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, Split};
-use ipu_program::plan::{Family, Plan};
+use ipu_program::plan::{Family, Plan, Residency};
 use ipu_program::types::ElementType;
 
 /// Plans that are handed on, those with the fewest cycles.
 const MOST: usize = 48;
+
+/// The same of plans with distributed weights.
+const MOST_DISTRIBUTED: usize = 24;
 
 /// The name of the kernel that adds partial sums of a type and, with a bias, one more operand.
 pub fn reduce_kernel(element: ElementType, bias: bool, activation: Activation) -> String {
@@ -38,25 +42,58 @@ pub fn is_grid(plan: &Plan) -> bool {
     plan.grid_k > 1 && (plan.grid_rows > 1 || plan.partials == ElementType::F16)
 }
 
-/// The partial sums of a product with weights in `w`, of `m` rows that `x` divides, for `result`.
-pub fn parts(element: ElementType, m: u32, x: &Layout, w: &Layout, result: &Layout) -> Parts {
+/// The partial sums of a plan on a grid for a result of `m` rows in `result`.
+pub fn parts(plan: &Plan, m: u32, result: &Layout) -> Option<Parts> {
+    let [x, w, ..] = plan.operands.as_slice() else {
+        return None;
+    };
     let width = w.columns.block.next_multiple_of(PANEL);
-    Parts::new(w.rows.parts, m, width, x.rows, result, element)
+    Some(Parts::new(
+        plan.grid_k,
+        m,
+        width,
+        x.rows,
+        result,
+        plan.partials,
+    ))
 }
 
 /// The better plans of `act(x * w + b)`, x of `m` rows and `k` columns and w of `n` columns, in
 /// which several tiles share the contraction and either several share the rows or partial sums are
 /// f16. Column parts are whole `units`, for each of the units given; a unit that is no multiple of 16,
 /// such as the width of a head, is padded on its tile.
+///
+/// f16 sums are as deep as [`accurate`] allows. Deeper ones are for who asked for f16 sums by name, and
+/// only where none of these plans fits a tile: what is left then sums the whole contraction in f16.
 pub fn linear(
     machine: &Machine<'_>,
-    [m, k, n]: [u32; 3],
+    extents: [u32; 3],
     units: &[u32],
     bias: bool,
     act: Activation,
 ) -> Vec<Candidate> {
+    let product = Product { extents, bias, act };
+    let out = on_grids(machine, &product, units, false);
+    let deep = machine.partials == Partials::F16 && !out.iter().any(|c| fits(machine, c));
+    match deep {
+        true => on_grids(machine, &product, units, true),
+        false => out,
+    }
+}
+
+/// What is computed.
+struct Product {
+    /// Rows, depth and columns.
+    extents: [u32; 3],
+    bias: bool,
+    act: Activation,
+}
+
+/// The better plans on all grids; `deep` allows f16 sums of any depth.
+fn on_grids(machine: &Machine<'_>, product: &Product, units: &[u32], deep: bool) -> Vec<Candidate> {
+    let [m, k, n] = product.extents;
     let k_blocks = k.div_ceil(PANEL);
-    let mut out = Vec::new();
+    let (mut resident, mut distributed) = (Vec::new(), Vec::new());
     for &unit in units {
         let pieces = n.div_ceil(unit);
         for group in blocks(pieces, machine.tiles) {
@@ -76,76 +113,134 @@ pub fn linear(
                     }
                     tried = gm;
                     for partials in partials(machine, k) {
-                        let deep = depth * PANEL;
-                        if (gm > 1 || partials == ElementType::F16) && accurate(partials, deep) {
-                            let columns = Split::even(n, gn, unit, gm * gk);
-                            let grid = [gm, gk, gn];
-                            out.extend(plan(machine, [m, k], grid, columns, partials, bias, act));
+                        let allowed = deep || accurate(partials, depth * PANEL);
+                        if !allowed || (gm == 1 && partials != ElementType::F16) {
+                            continue;
+                        }
+                        let columns = Split::even(n, gn, unit, gm * gk);
+                        let grid = Grid {
+                            rows: gm,
+                            k: gk,
+                            columns: gn,
+                        };
+                        let plan =
+                            |streamed| plan(machine, product, grid, columns, partials, streamed);
+                        if !matches!(machine.streams, Streams::Steps(_)) {
+                            resident.extend(plan(None));
+                        }
+                        for steps in machine.streams.steps() {
+                            // One row part has its weights on one tile anyway.
+                            if gm == 1 || k_blocks.div_ceil(steps) < gk {
+                                break;
+                            }
+                            let Some(c) = plan(Some(steps)) else { break };
+                            let fits = fits(machine, &c);
+                            distributed.push(c);
+                            // Uneven steps may take longer than more of them.
+                            if fits && k_blocks.div_ceil(steps).div_ceil(gk) * steps <= depth {
+                                break;
+                            }
                         }
                     }
                 }
             }
         }
     }
-    best(machine, out, MOST)
+    let mut out = best(machine, resident, MOST);
+    out.extend(best(machine, distributed, MOST_DISTRIBUTED));
+    out
 }
 
+/// A plan on a grid, with resident weights or distributed ones in so many steps.
 fn plan(
     machine: &Machine<'_>,
-    [m, k]: [u32; 2],
-    [gm, gk, gn]: [u32; 3],
+    product: &Product,
+    grid_of: Grid,
     columns: Split,
     partials: ElementType,
-    bias: bool,
-    act: Activation,
+    streamed: Option<u32>,
 ) -> Option<Candidate> {
+    let Product {
+        extents: [m, k, _],
+        bias,
+        act,
+    } = *product;
+    let (gm, gk) = (grid_of.rows, grid_of.k);
     let f16 = ElementType::F16;
-    let panels = |rows, columns| grid(rows, columns, ElementOrder::Panels, MemoryClass::Any);
     let rows = Split::even(m, gm, 1, gk);
-    let depth = Split::even(k, gk, PANEL, 1);
-    let x = copied(panels(rows, depth), gn, gm * gk);
-    let order = match partials {
-        ElementType::F16 => ElementOrder::Weights16,
-        _ => ElementOrder::Weights8,
+    let order = stream::order(partials);
+    let first = grid_of.first(machine);
+    let x = match streamed {
+        Some(steps) if steps > 1 => grid_of.left_home(k, rows, first),
+        _ => grid_of.left(k, rows),
     };
-    let w = grid(depth, columns, order, MemoryClass::Interleaved);
-    let w = copied(w, gm, gk);
-    let result = panels(Split::even(m, gm * gk, 1, 1), columns);
-    let parts = parts(partials, m, &x, &w, &result);
-    let product = gemm::words(
-        rows.block,
-        depth.block,
-        columns.block,
-        &x.storage(f16),
-        &parts.partial.storage(partials),
+    let w = match streamed {
+        Some(_) => grid_of.weights_home(k, columns, order, first),
+        None => grid_of.weights(k, columns, order),
+    };
+    let result = grid(
+        Split::even(m, gm * gk, 1, 1),
+        columns,
+        ElementOrder::Panels,
+        MemoryClass::Any,
     );
+    let mut operands = vec![x, w];
+    if bias {
+        operands.push(result.clone());
+    }
+    let mut plan = Plan {
+        family: Family::Gemm,
+        grid_rows: gm,
+        grid_columns: grid_of.columns,
+        grid_k: gk,
+        steps: streamed.unwrap_or(1),
+        weights: match streamed {
+            Some(_) => Residency::Distributed,
+            None => Residency::Resident,
+        },
+        partials,
+        operands,
+        compute_cycles: 0,
+        exchange_cycles: 0,
+        candidates: 0,
+    };
+    let parts = parts(&plan, m, &result)?;
+    let blocks = stream::blocks(machine, &plan, k)?;
+    let name = partial_kernel(partials);
+    let call = [rows.block, k, columns.block];
+    let out = parts.partial.storage(partials);
+    let products = stream::products(machine, &plan, call, (&name, Activation::None), &out)?;
     let reduce = reduce_kernel(partials, bias, act);
-    let compute_cycles = machine.cycles(&partial_kernel(partials), &product)?
-        + machine.cycles(&reduce, &parts.words(columns.block))?;
-    let exchange_cycles = parts.scatter_cycles(machine);
-    let mut memory = bytes(&[(&x, f16), (&w, f16), (&result, f16)]) + parts.bytes();
+    plan.compute_cycles = products + machine.cycles(&reduce, &parts.words(columns.block))?;
+    plan.exchange_cycles =
+        parts.scatter_cycles(machine) + blocks.moved.before + blocks.moved.events;
+    let [x, w, ..] = plan.operands.as_slice() else {
+        return None;
+    };
+    let operands = bytes(&[(x, f16), (w, f16)]);
+    let mut memory = bytes(&[(&result, f16)]) + parts.bytes();
     if partials != f16 {
         memory += u64::from(rows.block) * 32;
     }
-    let mut operands = vec![x, w];
     if bias {
         memory += bytes(&[(&result, f16)]);
-        operands.push(result.clone());
+    }
+    if streamed.is_some() {
+        // The blocks are gone when the sums are brought together.
+        let summed = memory;
+        let partial = bytes(&[(&parts.partial, partials)]);
+        memory = summed.max(blocks.bytes + partial);
+        let crossing = [partial, bytes(&[(&parts.staging, partials)])];
+        let missing = blocks.missing(machine, operands, partial, crossing);
+        if missing > 0 {
+            let all = u64::from(machine.target.memory_end - machine.target.memory_base);
+            memory = memory.max(all + missing);
+        }
     }
     Some(Candidate {
-        plan: Plan {
-            family: Family::Gemm,
-            grid_rows: gm,
-            grid_columns: gn,
-            grid_k: gk,
-            partials,
-            operands,
-            compute_cycles,
-            exchange_cycles,
-            candidates: 0,
-        },
+        plan,
         result,
-        bytes: memory,
+        bytes: operands + memory,
     })
 }
 
@@ -164,6 +259,7 @@ mod tests {
             kernels: Kernels::builtin(),
             tiles,
             partials: Partials::Any,
+            streams: Streams::Fitting,
         };
         linear(&machine, extents, units, true, Activation::Relu)
     }
@@ -176,19 +272,17 @@ mod tests {
             (1472, [729, 1152, 1152], &[16, 72]),
         ] {
             let list = plans(tiles, [m, k, n], units);
-            assert!(!list.is_empty() && list.len() <= MOST, "{tiles} tiles");
+            let most = MOST + MOST_DISTRIBUTED;
+            assert!(!list.is_empty() && list.len() <= most, "{tiles} tiles");
+            let distributed = |c: &&Candidate| c.plan.weights == Residency::Distributed;
+            assert!(list.iter().any(|c| distributed(&c)), "{tiles} tiles");
             for c in list {
-                let Plan {
-                    grid_rows: gm,
-                    grid_k: gk,
-                    grid_columns: gn,
-                    ..
-                } = c.plan;
+                let grid = Grid::of(&c.plan);
                 let [x, w, _] = c.plan.operands.as_slice() else {
                     panic!("{c:?}");
                 };
-                let parts = parts(c.plan.partials, m, x, w, &c.result);
-                let used = gm * gk * gn;
+                let parts = parts(&c.plan, m, &c.result).unwrap();
+                let used = grid.tiles();
                 assert!(used <= tiles);
                 let matrix = parts.ty.matrix();
                 let computed = parts.partial.shards(matrix);
@@ -196,18 +290,26 @@ mod tests {
                 assert_eq!((own.len(), computed.len()), (used as usize, used as usize));
                 assert_eq!(parts.partial.tile_end(), used);
                 // The operands of each block are where it is computed.
+                let (left, weights) = match c.plan.weights {
+                    Residency::Resident => (x.clone(), w.clone()),
+                    Residency::Distributed => {
+                        assert!(stream::has_homes(&c.plan, k));
+                        (grid.left(k, x.rows), grid.weights(k, w.columns, w.order))
+                    }
+                };
                 let holds = |l: &Layout, matrix: Matrix, tile: u32| {
                     let found = l.shards(matrix).into_iter().find(|s| s.tile == tile);
                     found.map(|s| (s.rows, s.columns))
                 };
                 for block in computed.iter().step_by(computed.len() / 7 + 1) {
                     let (rows, columns) = (m, k);
-                    let (rows, depth) = holds(x, Matrix { rows, columns }, block.tile).unwrap();
+                    let (rows, depth) = holds(&left, Matrix { rows, columns }, block.tile).unwrap();
                     assert_eq!(rows, block.rows);
                     let (rows, columns) = (k, n);
-                    let (deep, columns) = holds(w, Matrix { rows, columns }, block.tile).unwrap();
+                    let (deep, columns) =
+                        holds(&weights, Matrix { rows, columns }, block.tile).unwrap();
                     assert_eq!(deep, depth);
-                    let number = block.columns.start / parts.width / gk;
+                    let number = block.columns.start / parts.width / grid.k;
                     assert_eq!(columns, w.columns.range(number, n));
                 }
                 let covered: usize = c

@@ -2,7 +2,8 @@
 //!
 //! [`gemm`] multiplies by weights, [`batched`] multiplies what the program computes (attention is
 //! two such products around a softmax), [`linear_grid`] and [`attention`] do the same where several
-//! tiles share the contraction ([`parts`]), [`local`] works on the elements or rows that a tile holds,
+//! tiles share the contraction ([`parts`]), [`stream`] distributes operands of products with weights,
+//! [`local`] works on the elements or rows that a tile holds,
 //! [`moves`] prices what brings an operand from where it is to where a plan wants it. The word
 //! arguments of a kernel call are made here, for the largest shard when costing and for each shard
 //! when tiling.
@@ -14,10 +15,11 @@ pub mod linear_grid;
 pub mod local;
 pub mod moves;
 pub mod parts;
+pub mod stream;
 
 use ipu_program::kernels::{Kernels, share};
 use ipu_program::layout::{ElementOrder, Layout, MemoryClass, PANEL, ShardStorage, Split};
-use ipu_program::plan::{Family, Plan};
+use ipu_program::plan::{Family, Plan, Residency};
 use ipu_program::types::{ElementType, Matrix};
 use ipu_target::Target;
 
@@ -57,6 +59,8 @@ pub struct Machine<'a> {
     pub tiles: u32,
     /// Allowed partial sums.
     pub partials: Partials,
+    /// Plans with distributed operands that are enumerated.
+    pub streams: stream::Streams,
 }
 
 /// Word arguments of a kernel call, by name.
@@ -218,6 +222,8 @@ impl Candidate {
                 grid_rows: result.rows.parts,
                 grid_columns: result.columns.parts,
                 grid_k: 1,
+                steps: 1,
+                weights: Residency::Resident,
                 partials,
                 operands,
                 compute_cycles,
@@ -233,7 +239,6 @@ impl Candidate {
 /// The `most` candidates with the fewest cycles among those that a tile can hold, and those with the
 /// fewest bytes of all. What operands cost is not known here: each is taken to arrive once.
 fn best(machine: &Machine<'_>, candidates: Vec<Candidate>, most: usize) -> Vec<Candidate> {
-    let memory = u64::from(machine.target.memory_end - machine.target.memory_base);
     let mut keyed: Vec<(u64, Candidate)> = candidates
         .into_iter()
         .map(|c| {
@@ -246,12 +251,17 @@ fn best(machine: &Machine<'_>, candidates: Vec<Candidate>, most: usize) -> Vec<C
         })
         .collect();
     let smallest = keyed.iter().min_by_key(|(key, c)| (c.bytes, *key)).cloned();
-    keyed.retain(|(_, c)| c.bytes <= memory);
+    keyed.retain(|(_, c)| fits(machine, c));
     keyed.sort_by_key(|(key, _)| *key);
     keyed.truncate(most.saturating_sub(1));
     let mut out: Vec<Candidate> = keyed.into_iter().map(|(_, c)| c).collect();
     out.extend(smallest.map(|(_, c)| c).filter(|c| !out.contains(c)));
     out
+}
+
+/// Whether a tile has the memory that a candidate needs.
+fn fits(machine: &Machine<'_>, candidate: &Candidate) -> bool {
+    candidate.bytes <= u64::from(machine.target.memory_end - machine.target.memory_base)
 }
 
 /// Every distinct block size that dividing `extent` into 1 to `parts` parts gives, descending

@@ -613,6 +613,7 @@ mod tests {
                 kernels: Kernels::builtin(),
                 tiles: 64,
                 partials: Partials::F32,
+                streams: crate::select_operators::plans::stream::Streams::None,
             };
             let element = if single { ElementType::F32 } else { ElementType::F16 };
             let ty = TensorType::new([rows, columns], element);

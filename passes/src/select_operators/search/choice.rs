@@ -32,7 +32,7 @@ impl Choice {
     pub fn form(&self) -> impl Hash + Ord + Copy + use<> {
         let p = &self.plan;
         let grid = [p.grid_rows, p.grid_columns, p.grid_k];
-        (p.family, grid, p.partials)
+        (p.family, grid, p.steps, p.weights, p.partials)
     }
 }
 

@@ -7,11 +7,11 @@ use super::frontier::{Context, Frontier};
 use super::price::{LayoutId, Sums, Wanted};
 use super::problem::{Operand, Origin, Problem};
 use super::space;
-use crate::select_operators::plans::Machine;
+use crate::select_operators::plans::{Machine, stream};
 use crate::select_operators::plans::gemm::Reduction;
 use crate::select_operators::plans::moves::{self, Move};
 use ipu_program::layout::Split;
-use ipu_program::plan::Family;
+use ipu_program::plan::{Family, Residency};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -180,13 +180,31 @@ impl Frontier<'_> {
         }
     }
 
+    /// What it takes to bring distributed operands from their homes, which are there from the start.
+    fn stream(&mut self, s: usize, choice: u32) -> Move {
+        if let Some(known) = self.streams.get(&choice) {
+            return *known;
+        }
+        let plan = &self.choices[choice as usize].plan;
+        let first = self.problem.steps[s].operands.first();
+        let moved = match (plan.weights, first) {
+            (Residency::Distributed, Some(x)) => {
+                let k = self.problem.accesses[x.access as usize].to.matrix().columns;
+                stream::blocks(self.machine, plan, k).map_or_else(Move::default, |b| b.moved)
+            }
+            _ => Move::default(),
+        };
+        self.streams.insert(choice, moved);
+        moved
+    }
+
     /// A plan in a context with its exact price; `None` when a move has no lowering.
     pub(super) fn expand(&mut self, s: usize, context: &Context, choice: u32) -> Option<Expansion> {
         let problem = self.problem;
         let sources = self.sources(s, context, choice);
+        let mut moved = self.stream(s, choice);
         let c = &self.choices[choice as usize];
         let into = c.plan.family == Family::View;
-        let mut moved = Move::default();
         let mut placed: Vec<(u32, LayoutId, u64)> = Vec::new();
         let mut made: Vec<(u32, LayoutId, u64)> = Vec::new();
         let mut arrivals = Vec::with_capacity(c.operands.len());

@@ -8,7 +8,7 @@ use super::front::{Front, Label, State};
 use super::frontier::{Frontier, START};
 use super::segments::{Segment, segments};
 use crate::select_operators::forms::Lost;
-use ipu_program::plan::Family;
+use ipu_program::plan::{Family, Residency};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -299,6 +299,12 @@ fn describe(frontier: &Frontier<'_>, choice: u32) -> String {
     );
     if p.grid_k > 1 {
         text += &format!(" k {}", p.grid_k);
+    }
+    if p.weights == Residency::Distributed {
+        if p.steps > 1 {
+            text += &format!(", steps {}", p.steps);
+        }
+        text += ", weights distributed";
     }
     if matches!(p.family, Family::Gemm | Family::Attention) || p.grid_k > 1 {
         text += &format!(", partials {}", p.partials);

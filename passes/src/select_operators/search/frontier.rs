@@ -60,9 +60,13 @@ pub struct Frontier<'p> {
     options: HashMap<u32, Vec<u32>>,
     /// Number of plans before reduction.
     counts: HashMap<u32, u32>,
+    /// Fewest persistent bytes of a plan before reduction.
+    least: HashMap<u32, u64>,
     following: HashMap<(u32, usize, LayoutId), Option<u32>>,
     /// Numbers of the operators of the steps in the prices.
     pub(super) operators: Vec<u32>,
+    /// What it takes to bring distributed operands, by choice.
+    pub(super) streams: HashMap<u32, Move>,
     nodes: Vec<Node>,
     /// The choices of segments that were solved apart.
     lists: Vec<Vec<u32>>,
@@ -98,8 +102,10 @@ impl<'p> Frontier<'p> {
             met: BTreeSet::new(),
             options: HashMap::new(),
             counts: HashMap::new(),
+            least: HashMap::new(),
             following: HashMap::new(),
             operators,
+            streams: HashMap::new(),
             nodes: Vec::new(),
             lists: Vec::new(),
             only: None,
@@ -121,7 +127,8 @@ impl<'p> Frontier<'p> {
             let choices = options.iter().map(|&c| &self.choices[c as usize]);
             let cycles = choices.clone().map(|c| c.plan.compute_cycles).min();
             *least = cycles.ok_or(s)?;
-            self.rest[s] = choices.map(|c| c.persistent).min().unwrap_or(0);
+            let signature = self.problem.steps[s].signature;
+            self.rest[s] = self.least.get(&signature).copied().unwrap_or(0);
         }
         for s in (0..n).rev() {
             self.rest[s] += self.rest[s + 1];
@@ -140,17 +147,19 @@ impl<'p> Frontier<'p> {
             return known.clone();
         }
         let op = &self.problem.graph.ops[step.op];
-        let list = space::plans(self.problem.graph, self.machine, op);
+        let pin = self.pins[s];
+        let list = space::plans(self.problem.graph, &self.machine_for(s), op);
         self.counts.insert(step.signature, list.len() as u32);
         let target = self.machine.target;
         let memory = u64::from(target.memory_end - target.memory_base);
-        let pin = self.pins[s];
         let mut found: Vec<Choice> = list
             .into_iter()
             .filter(|c| c.bytes <= memory)
             .map(|c| self.choice(step, c))
             .filter(|c| pin.as_ref().is_none_or(|pin| pin.allows(&c.plan)))
             .collect();
+        let least = found.iter().map(|c| c.persistent).min().unwrap_or(0);
+        self.least.insert(step.signature, least);
         if found.len() > self.limits.plans {
             self.met.insert("plans of an operator");
             found = retain(found, self.limits.plans);
@@ -160,6 +169,16 @@ impl<'p> Frontier<'p> {
         let ids: Vec<u32> = (first..self.choices.len() as u32).collect();
         self.options.insert(step.signature, ids.clone());
         ids
+    }
+
+    /// The machine for which the plans of a step are enumerated: demands may ask for plans that are
+    /// not tried otherwise.
+    pub fn machine_for(&self, s: usize) -> Machine<'p> {
+        let usual = self.machine.streams;
+        Machine {
+            streams: self.pins[s].map_or(usual, |pin| pin.streams(usual)),
+            ..*self.machine
+        }
     }
 
     /// How many plans of a step there were before reduction.

@@ -20,11 +20,12 @@ mod space;
 
 pub use space::{Around, linear, softmax_kernel, standing};
 
+use super::plans::stream::Streams;
 use super::plans::{self, Machine};
 use super::{NoLowering, SelectError};
 use front::{Front, Label, State};
 use frontier::{Frontier, START};
-use ipu_program::graph::Graph;
+use ipu_program::graph::{Graph, OpKind};
 use ipu_program::host::HostValues;
 use ipu_program::layout::ElementOrder;
 use pin::Pin;
@@ -133,18 +134,45 @@ pub fn search(
     let name = |i: usize| pins.get(i).copied().flatten().map(|p: Pin| p.to_string());
     let problem = Problem::new(graph, |i| name(i).unwrap_or_default());
     let mut limits = Limits::new(machine, finalists);
-    for _ in 0..=WIDENINGS {
-        let mut frontier = Frontier::new(&problem, machine, limits, prices);
+    let mut streams = match machine.streams {
+        Streams::None if crowded(&problem, machine) => Streams::Fitting,
+        given => given,
+    };
+    let mut widenings = 0;
+    while widenings <= WIDENINGS {
+        let machine = Machine {
+            streams,
+            ..*machine
+        };
+        let mut frontier = Frontier::new(&problem, &machine, limits, prices);
         set_pins(&mut frontier, pins);
-        if let Err(s) = frontier.prepare() {
-            return Err(no_plan(&frontier, s));
+        let prepared = frontier.prepare();
+        if streams == Streams::None && prepared.is_err() {
+            streams = Streams::Fitting;
+            continue;
         }
-        let fronts = run(&mut frontier);
-        if !fronts.is_empty() {
-            return finish(&mut frontier, &fronts, explain);
+        prepared.map_err(|s| no_plan(&frontier, s))?;
+        // With more persistent bytes than a tile has, whatever is chosen, there is nothing to search.
+        let hopeless = frontier.rest(0) > limits.memory;
+        if !hopeless {
+            let fronts = run(&mut frontier);
+            if !fronts.is_empty() {
+                return finish(&mut frontier, &fronts, explain);
+            }
         }
-        limits = limits.wider();
+        match streams {
+            Streams::None => streams = Streams::Fitting,
+            _ if hopeless => break,
+            _ => {
+                widenings += 1;
+                limits = limits.wider();
+            }
+        }
     }
+    let machine = &Machine {
+        streams,
+        ..*machine
+    };
     // What would be needed: the same without a limit, the smallest first.
     limits = Limits {
         memory: u64::MAX / 4,
@@ -175,6 +203,25 @@ pub fn search(
     }
     frontier.met.insert("memory");
     finish(&mut frontier, &fronts, explain)
+}
+
+/// Part of all memory, 1 / so much, beyond which the weights of products are a reason to try plans
+/// with distributed ones from the start: resident weights are on several tiles.
+const CROWDED: u64 = 8;
+
+/// Whether weights take a good part of all memory.
+fn crowded(problem: &Problem<'_>, machine: &Machine<'_>) -> bool {
+    let weights = problem.steps.iter().flat_map(|step| {
+        let linear = matches!(problem.graph.ops[step.op].kind, OpKind::Linear { .. });
+        step.operands.iter().skip(1).take(usize::from(linear))
+    });
+    let bytes: u64 = weights
+        .map(|w| {
+            let ty = &problem.accesses[w.access as usize].to;
+            ty.elements() * u64::from(ty.element.bytes())
+        })
+        .sum();
+    bytes > u64::from(machine.tiles) * tile_memory(machine) / CROWDED
 }
 
 /// Bytes of a tile.
@@ -242,7 +289,7 @@ fn no_plan(frontier: &Frontier<'_>, s: usize) -> SelectError {
     let problem = frontier.problem;
     let op = &problem.graph.ops[problem.steps[s].op];
     let machine = frontier.machine;
-    let list = space::plans(problem.graph, machine, op);
+    let list = space::plans(problem.graph, &frontier.machine_for(s), op);
     let target = machine.target;
     let memory = u64::from(target.memory_end - target.memory_base);
     let smallest = list.iter().map(|c| c.bytes).min();

@@ -1,6 +1,7 @@
 //! Demands on the plan of an operator: attribute `ipu.plan_hint`, or option `hints` of the pass.
 
-use ipu_program::plan::Plan;
+use crate::select_operators::plans::stream::Streams;
+use ipu_program::plan::{Plan, Residency};
 use ipu_program::types::ElementType;
 use std::fmt;
 
@@ -11,12 +12,16 @@ pub struct Pin {
     pub grid: Option<[u32; 3]>,
     /// Element type of partial sums.
     pub partials: Option<ElementType>,
+    /// Parts of the contraction that follow each other.
+    pub steps: Option<u32>,
+    /// Where weights are.
+    pub weights: Option<Residency>,
 }
 
 /// A hint that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{part}' is no demand on a plan; expected 'grid=ROWSxCOLUMNS', 'grid=ROWSxCOLUMNSxK', 'partials=f16' or 'partials=f32', separated by commas"
+    "'{part}' is no demand on a plan; expected 'grid=ROWSxCOLUMNS', 'grid=ROWSxCOLUMNSxK', 'partials=f16', 'partials=f32', 'steps=N', 'weights=distributed' or 'weights=resident', separated by commas"
 )]
 pub struct PinError {
     /// What was found.
@@ -45,6 +50,13 @@ impl Pin {
                 }
                 Some(("partials", "f16")) => pin.partials = Some(ElementType::F16),
                 Some(("partials", "f32")) => pin.partials = Some(ElementType::F32),
+                Some(("steps", n)) => match n.parse() {
+                    Ok(n) if n > 0 => pin.steps = Some(n),
+                    _ => return Err(error()),
+                },
+                Some(("weights", name)) => {
+                    pin.weights = Some(Residency::from_name(name).ok_or_else(error)?);
+                }
                 _ => return Err(error()),
             }
         }
@@ -54,7 +66,23 @@ impl Pin {
     /// Whether a plan is what is demanded.
     pub fn allows(&self, plan: &Plan) -> bool {
         let grid = [plan.grid_rows, plan.grid_columns, plan.grid_k];
-        self.grid.is_none_or(|g| g == grid) && self.partials.is_none_or(|p| p == plan.partials)
+        self.grid.is_none_or(|g| g == grid)
+            && self.partials.is_none_or(|p| p == plan.partials)
+            && self.steps.is_none_or(|s| s == plan.steps)
+            && self.weights.is_none_or(|w| w == plan.weights)
+    }
+
+    /// The plans with distributed operands that must be enumerated for this demand, where `usual`
+    /// are for none.
+    pub fn streams(&self, usual: Streams) -> Streams {
+        match (self.steps, self.weights) {
+            (_, Some(Residency::Resident)) => Streams::None,
+            (Some(1), None) if usual == Streams::None => Streams::None,
+            (Some(n), Some(Residency::Distributed)) => Streams::Steps(n),
+            (Some(n), None) if n > 1 => Streams::Steps(n),
+            (None, Some(Residency::Distributed)) => Streams::Fitting,
+            _ => usual,
+        }
     }
 
     /// What both demand, `None` when they contradict each other.
@@ -63,12 +91,17 @@ impl Pin {
         if differ(self.grid.is_some(), other.grid.is_some()) && self.grid != other.grid
             || differ(self.partials.is_some(), other.partials.is_some())
                 && self.partials != other.partials
+            || differ(self.steps.is_some(), other.steps.is_some()) && self.steps != other.steps
+            || differ(self.weights.is_some(), other.weights.is_some())
+                && self.weights != other.weights
         {
             return None;
         }
         Some(Pin {
             grid: self.grid.or(other.grid),
             partials: self.partials.or(other.partials),
+            steps: self.steps.or(other.steps),
+            weights: self.weights.or(other.weights),
         })
     }
 }
@@ -81,6 +114,12 @@ impl fmt::Display for Pin {
         }
         if let Some(p) = self.partials {
             parts.push(format!("partials={p}"));
+        }
+        if let Some(n) = self.steps {
+            parts.push(format!("steps={n}"));
+        }
+        if let Some(w) = self.weights {
+            parts.push(format!("weights={}", w.name()));
         }
         f.write_str(&parts.join(","))
     }
@@ -97,7 +136,17 @@ mod tests {
         assert_eq!(pin.partials, Some(ElementType::F16));
         assert_eq!(pin.to_string(), "grid=8x1x4,partials=f16");
         assert_eq!(Pin::parse("grid=8x1").unwrap().grid, Some([8, 1, 1]));
-        for text in ["grid=8", "grid=0x1", "grid=axb", "partials=bf16", "tiles=3"] {
+        let pin = Pin::parse("steps=4,weights=distributed").unwrap();
+        assert_eq!(pin.to_string(), "steps=4,weights=distributed");
+        for text in [
+            "steps=0",
+            "weights=shifted",
+            "grid=8",
+            "grid=0x1",
+            "grid=axb",
+            "partials=bf16",
+            "tiles=3",
+        ] {
             assert!(Pin::parse(text).is_err(), "{text}");
         }
     }

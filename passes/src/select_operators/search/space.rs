@@ -43,7 +43,8 @@ pub fn grid_linear(
         return Vec::new();
     }
     let extents = [left.rows, left.columns, right.columns];
-    linear_grid::linear(machine, extents, units, types.len() > 2, activation)
+    let bias = types.len() > 2;
+    linear_grid::linear(machine, extents, units, bias, activation)
 }
 
 /// The columns of a value that may want to stay together: a panel, or those of a head where it is
@@ -269,9 +270,8 @@ pub fn parts(graph: &Graph, op: &Op, plan: &Plan, result: &Layout) -> Option<Par
         return None;
     }
     match (&op.kind, plan.operands.as_slice()) {
-        (OpKind::Linear { .. }, [x, w, ..]) if linear_grid::is_grid(plan) => {
-            let rows = graph.ty(op.result).matrix().rows;
-            Some(linear_grid::parts(plan.partials, rows, x, w, result))
+        (OpKind::Linear { .. }, _) if linear_grid::is_grid(plan) => {
+            linear_grid::parts(plan, graph.ty(op.result).matrix().rows, result)
         }
         (OpKind::Attention { .. }, [q, k, _]) => {
             let (n, a) = batched::Attention::of(&operand_types(graph, op))?;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::select_operators::plans::Partials;
+use crate::select_operators::plans::stream::Streams;
 use ipu_program::graph::{Activation, BinaryKind, OpKind, UnaryKind, ValueId};
 use ipu_program::kernels::Kernels;
 use ipu_program::layout::{Layout, MemoryClass};
@@ -16,6 +17,7 @@ fn machine(tiles: u32) -> Machine<'static> {
         kernels: Kernels::builtin(),
         tiles,
         partials: Partials::F32,
+        streams: Streams::None,
     }
 }
 

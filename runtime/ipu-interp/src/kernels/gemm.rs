@@ -25,6 +25,8 @@ pub(super) struct Product {
     pub bias: bool,
     /// Whether relu is applied.
     pub relu: bool,
+    /// Whether partial sums start from what the result holds.
+    pub accumulate: bool,
 }
 
 impl Product {
@@ -68,7 +70,7 @@ impl Call<'_> {
         self.read(memory, "out", 0, (rows * out_row).saturating_mul(panels))?;
         let bytes = depth.saturating_mul(panels).saturating_mul(panel * HALF);
         let weights = self.halves(memory, "weights", 0, bytes)?;
-        let start = match product.bias {
+        let mut start: Vec<f32> = match product.bias {
             true => {
                 let bytes = u64::from(product.partials.bytes());
                 let data = self.read(memory, "bias", 0, panels * panel * bytes)?;
@@ -81,6 +83,13 @@ impl Call<'_> {
         let mut results = Vec::new();
         for row in 0..rows {
             let a = self.left_row(memory, row * BLOCK, k_blocks, a_stride)?;
+            if product.accumulate {
+                for (i, start) in start.chunks_mut(PANEL as usize).enumerate() {
+                    let at = i as u64 * out_stride + row * out_row;
+                    let held = self.values(memory, "out", at, out_row, product.out)?;
+                    start.iter_mut().zip(held).for_each(|(s, held)| *s = held);
+                }
+            }
             for (column, &first) in start.iter().enumerate() {
                 let column = column as u64;
                 // K runs fastest within a column of a block.
@@ -110,6 +119,7 @@ impl Call<'_> {
             out: ElementType::F16,
             bias: false,
             relu: false,
+            accumulate: false,
         };
         let rows = self.total("rows")?;
         let word = |name: &str| self.word(name);

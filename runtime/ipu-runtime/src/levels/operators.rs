@@ -164,7 +164,7 @@ fn last_writes(program: &TileProgram, kernels: &Kernels) -> BTreeMap<BufferId, u
             Step::Compute(c) => {
                 let arguments = kernels.get(&c.kernel).map_or(&[][..], |k| &k.buffers);
                 for (&id, argument) in c.buffers.iter().zip(arguments) {
-                    if argument.access == Access::Write {
+                    if matches!(argument.access, Access::Write | Access::Update) {
                         last.insert(id, i);
                     }
                 }

@@ -114,19 +114,27 @@ fn program(call: &Call) -> TileProgram {
             address: Some(address),
             location: String::new(),
         });
+        if argument.access == Access::Update {
+            let source = Source::Parameter {
+                name: argument.name.clone(),
+                ty: ty.clone(),
+            };
+            p.bindings.push(Binding { source, buffer: id });
+        }
         let source = match argument.access {
             Access::Read => Source::Parameter {
                 name: argument.name.clone(),
                 ty,
             },
-            Access::Write => {
+            Access::Write | Access::Update => {
                 let outputs = p.bindings.iter();
                 let outputs = outputs.filter(|b| matches!(b.source, Source::Output(_)));
                 Source::Output(outputs.count() as u32)
             }
             Access::Scratch => continue,
         };
-        assert_eq!(argument.access == Access::Read, values.is_some());
+        let written = matches!(argument.access, Access::Write | Access::Scratch);
+        assert_eq!(!written, values.is_some());
         p.bindings.push(Binding { source, buffer: id });
     }
     p.steps.push(Step::Compute(Compute {

@@ -12,10 +12,14 @@ use ipu_passes::phase_exchanges::phase_exchanges;
 use ipu_passes::place_storage::place_storage;
 use ipu_passes::registry::Options;
 use ipu_passes::select_operators::plans::batched::Attention;
-use ipu_passes::select_operators::plans::{Candidate, Machine, Partials, attention, linear_grid};
+use ipu_passes::select_operators::plans::stream::Streams;
+use ipu_passes::select_operators::plans::{
+    Candidate, Machine, Partials, attention, gemm, linear_grid,
+};
 use ipu_passes::tile::tile;
 use ipu_program::graph::{Activation, Graph, OpKind, Scalar};
 use ipu_program::kernels::Kernels;
+use ipu_program::plan::Residency;
 use ipu_program::types::{ElementType, TensorType};
 use ipu_runtime::Parameters;
 use ipu_target::Target;
@@ -29,6 +33,7 @@ fn machine(tiles: u32, partials: Partials) -> Machine<'static> {
         kernels: Kernels::builtin(),
         tiles,
         partials,
+        streams: Streams::None,
     }
 }
 
@@ -114,30 +119,93 @@ fn linear_operators_on_grids_agree_at_every_level() {
             let plans = linear_grid::linear(&machine, [m, k, n], &[unit], bias, activation);
             assert!(!plans.is_empty(), "{tiles} tiles, {m} x {k} x {n}");
             for plan in some(&plans, &mut random) {
-                let mut g = Graph {
-                    name: "main".into(),
-                    ..Graph::default()
-                };
-                let mut weights = Parameters::new();
-                let x = g.add_value(f16([m, k]));
-                g.inputs.push(x);
-                let mut operands = vec![x];
-                for (name, shape, scale) in [
-                    ("w", vec![k, n], 1.7 / (k as f32).sqrt()),
-                    ("b", vec![n], 1.0),
-                ] {
-                    if name == "w" || bias {
-                        weights.insert(name.into(), array(&mut random, &shape, |v| v * scale));
-                        let kind = OpKind::Parameter { name: name.into() };
-                        operands.push(g.add_op(kind, vec![], f16(shape), String::new()));
-                    }
-                }
-                let kind = OpKind::Linear { activation };
-                g.add_op(kind, operands, f16([m, n]), "here".into());
-                check(g, &plan, &weights, &mut random);
+                check_linear([m, k, n], bias, activation, &plan, &mut random);
             }
         }
     }
+}
+
+/// Carries out a linear operator by a plan.
+fn check_linear(
+    [m, k, n]: [u32; 3],
+    bias: bool,
+    activation: Activation,
+    plan: &Candidate,
+    random: &mut Random,
+) {
+    let mut g = Graph {
+        name: "main".into(),
+        ..Graph::default()
+    };
+    let mut weights = Parameters::new();
+    let x = g.add_value(f16([m, k]));
+    g.inputs.push(x);
+    let mut operands = vec![x];
+    for (name, shape, scale) in [
+        ("w", vec![k, n], 1.7 / (k as f32).sqrt()),
+        ("b", vec![n], 1.0),
+    ] {
+        if name == "w" || bias {
+            weights.insert(name.into(), array(random, &shape, |v| v * scale));
+            let kind = OpKind::Parameter { name: name.into() };
+            operands.push(g.add_op(kind, vec![], f16(shape), String::new()));
+        }
+    }
+    let kind = OpKind::Linear { activation };
+    g.add_op(kind, operands, f16([m, n]), "here".into());
+    check(g, plan, &weights, random);
+}
+
+#[test]
+fn linear_operators_with_distributed_weights_agree_at_every_level() {
+    let mut random = Random::new(23);
+    let mut shapes = vec![
+        [8, 9, 64, 32, 1],
+        [8, 13, 96, 72, 2],
+        [17, 29, 200, 50, 3],
+        [64, 91, 272, 144, 4],
+    ];
+    for _ in 0..6 {
+        let tiles = random.pick(&[4, 8, 17, 64]);
+        let [m, k, n] = [
+            random.range(4, 100),
+            random.range(33, 250),
+            random.range(1, 100),
+        ];
+        shapes.push([tiles, m, k, n, random.range(1, 3)]);
+    }
+    let mut seen = [0; 2];
+    for [tiles, m, k, n, steps] in shapes {
+        for partials in [Partials::F32, Partials::F16] {
+            let (bias, relu) = (random.chance(50), random.chance(50));
+            let activation = if relu {
+                Activation::Relu
+            } else {
+                Activation::None
+            };
+            let machine = Machine {
+                streams: Streams::Steps(steps),
+                ..machine(tiles, partials)
+            };
+            let f16 = [ElementType::F16; 2];
+            let whole = gemm::linear(&machine, f16, [m, k, n], &[1], bias, activation);
+            let grids = linear_grid::linear(&machine, [m, k, n], &[16], bias, activation);
+            for (family, plans) in [whole, grids].into_iter().enumerate() {
+                let plans: Vec<Candidate> = plans
+                    .into_iter()
+                    .filter(|c| c.plan.weights == Residency::Distributed)
+                    .collect();
+                if plans.is_empty() {
+                    continue;
+                }
+                for plan in some(&plans, &mut random) {
+                    seen[family] += u32::from(plan.plan.steps == steps);
+                    check_linear([m, k, n], bias, activation, &plan, &mut random);
+                }
+            }
+        }
+    }
+    assert!(seen.iter().all(|&n| n >= 20), "{seen:?}");
 }
 
 #[test]
