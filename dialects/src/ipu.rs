@@ -212,6 +212,27 @@ pub fn infeasible(op: OperationRef<'_, '_>) -> Option<String> {
     ir::string(op, "infeasible").map(str::to_owned)
 }
 
+/// Attribute of a module with the reasons for each plan, as JSON.
+const EXPLANATION: &str = "ipu.explanation";
+
+/// Leaves the reasons for each plan on a module.
+pub fn set_explanation(module: OperationRef<'_, '_>, text: &str) {
+    let text = StringAttribute::new(ir::context(module), text).into();
+    ir::set_attribute(module, EXPLANATION, text);
+}
+
+/// What [`set_explanation`] left on a module.
+pub fn explanation(module: OperationRef<'_, '_>) -> Option<String> {
+    ir::string(module, EXPLANATION).map(str::to_owned)
+}
+
+/// Takes what [`set_explanation`] left away: dumps are for people.
+pub fn take_explanation(module: OperationRef<'_, '_>) -> Option<String> {
+    let text = explanation(module);
+    ir::remove_attribute(module, EXPLANATION);
+    text
+}
+
 fn cycles(context: &Context, n: u64) -> Attribute<'_> {
     IntegerAttribute::new(IntegerType::new(context, 64).into(), n as i64).into()
 }

@@ -253,6 +253,12 @@ pub fn set_attribute(op: OperationRef<'_, '_>, name: &str, value: Attribute<'_>)
     unsafe { mlirOperationSetAttributeByName(op.to_raw(), ffi::text(name), value.to_raw()) }
 }
 
+/// Takes an attribute away from an operation, if it has it.
+pub fn remove_attribute(op: OperationRef<'_, '_>, name: &str) {
+    // SAFETY: as `set_attribute`; a name that is not there changes nothing.
+    unsafe { mlirOperationRemoveAttributeByName(op.to_raw(), ffi::text(name)) };
+}
+
 /// Inserts an operation before another and returns it.
 pub fn insert_before<'c, 'a>(
     anchor: OperationRef<'c, 'a>,

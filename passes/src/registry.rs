@@ -14,6 +14,7 @@ use ipu_dialects::ipu::{self, Candidate};
 use ipu_dialects::pass::{Opt, PassCx, PassDef, register};
 use ipu_dialects::{graph, ir, tile as tile_ir};
 use ipu_image::emit;
+use ipu_image::package::Selection;
 use ipu_program::kernels::Kernels;
 use ipu_program::tile::TileProgram;
 use ipu_target::Target;
@@ -89,6 +90,11 @@ static SELECT_OPERATORS: PassDef = PassDef {
         Opt::Bool(
             "print-egraph",
             "print the saturated e-graph to standard error",
+            false,
+        ),
+        Opt::Bool(
+            "explain",
+            "leave the reasons for each plan on the module, for the description in the package",
             false,
         ),
     ],
@@ -194,6 +200,27 @@ pub struct Options {
     pub function: String,
     /// Demands on plans: `LINE:grid=2x4x1,partials=f16;LINE:...`, none if empty.
     pub hints: String,
+    /// Whether the package says why each operator has its plan.
+    pub explain: bool,
+}
+
+impl Options {
+    /// What the result depends on, by name, for the provenance of a package.
+    pub fn flags(&self) -> Vec<(String, String)> {
+        let tiles = self.tiles.to_string();
+        let finalists = self.finalists.to_string();
+        let flags = [
+            ("function", &self.function),
+            ("tiles", &tiles),
+            ("partials", &self.partials),
+            ("finalists", &finalists),
+            ("hints", &self.hints),
+        ];
+        let given = flags.into_iter().filter(|f| !f.1.is_empty());
+        given
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .collect()
+    }
 }
 
 impl Default for Options {
@@ -204,6 +231,7 @@ impl Default for Options {
             finalists: 4,
             function: "main".into(),
             hints: String::new(),
+            explain: false,
         }
     }
 }
@@ -216,7 +244,9 @@ pub fn stages(options: &Options) -> Vec<(&'static str, String)> {
         finalists,
         function,
         hints,
+        explain,
     } = options;
+    let explain = if *explain { " explain=true" } else { "" };
     let hints = match hints.as_str() {
         "" => String::new(),
         hints => format!(" hints={{{hints}}}"),
@@ -227,7 +257,7 @@ pub fn stages(options: &Options) -> Vec<(&'static str, String)> {
             "select",
             format!(
                 "builtin.module(cse,canonicalize,ipu-select-operators{{tiles={tiles} \
-                 partials={partials} finalists={finalists} function={function}{hints}}})"
+                 partials={partials} finalists={finalists} function={function}{hints}{explain}}})"
             ),
         ),
         ("tile", candidate("ipu-tile")),
@@ -356,7 +386,8 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
         Some(rules) => rules,
         None => Rules::builtin().map_err(|e| emit_error(func, e.to_string()))?,
     };
-    let explained = explain::wanted(Report::Selection).is_some();
+    let leave = cx.bool("explain");
+    let explained = leave || explain::wanted(Report::Selection).is_some();
     let options = algebra::Options {
         numerics,
         ..algebra::Options::default()
@@ -379,6 +410,9 @@ fn run_select_operators(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result
     })?;
     if let Some(e) = &found.explanation {
         explain::add(Report::Selection, &function, e, e.to_string());
+        if leave && let Ok(text) = serde_json::to_string(e) {
+            ipu::set_explanation(module, &text);
+        }
     }
     if cx.bool("print-egraph") {
         eprint!("{}", algebra.to_text());
@@ -673,13 +707,18 @@ fn run_emit(module: OperationRef<'_, '_>, cx: &PassCx<'_>) -> Result<(), Failed>
     let op = program_op(candidate)?;
     let program = read_program(op)?;
     let about = ipu::read_candidate(candidate);
-    let package = emit::emit(
+    let mut package = emit::emit(
         &program,
         Target::ipu21(),
         Kernels::builtin(),
         about.estimated_cycles.unwrap_or(0),
     )
     .map_err(|e| emit_error(op, e.to_string()))?;
+    package.description.selection = Selection {
+        candidate: about.name,
+        reasons: about.reasons,
+        explanation: ipu::explanation(module).unwrap_or_default(),
+    };
     // The last word on memory: whatever stood between placement and here.
     place_storage::verify(&program, Target::ipu21(), Kernels::builtin())
         .map_err(|v| emit_error(op, format!("'{}': {}", v.subject, v.what)))?;

@@ -1,17 +1,35 @@
 //! A compilation for tools: parse, run stages, look at the result. No MLIR type shows.
 
+use crate::registry::Options;
 use ipu_dialects::context::{context, parse_guarded, run_pipeline};
 use ipu_dialects::diag::{Diagnostic, capture};
 use ipu_dialects::{graph, ipu, ir, tile};
+use ipu_image::package::{Operation, Package, PackageError, Provenance};
 use ipu_program::graph::{Graph, ValueId};
 use ipu_program::kernels::Kernels;
 use ipu_program::tile::{BufferId, TileProgram};
+use ipu_target::Target;
 use melior::Context;
 use melior::ir::Module;
-use std::collections::BTreeMap;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Elements of a table that a dump shows before it is elided.
 const ELIDE_LARGER: usize = 16;
+
+/// Characters of a line of the model that a package keeps.
+const LINE_MAX: usize = 200;
+
+/// The name of the operation that a line of IR holds, in pretty or generic form; empty if there is
+/// none.
+fn operation_name(line: &str) -> &str {
+    let words = line.split(|c: char| c.is_whitespace() || matches!(c, '"' | '('));
+    let is_name = |w: &&str| {
+        let dialect = w.split_once('.').filter(|(d, op)| !d.is_empty() && !op.is_empty());
+        dialect.is_some_and(|(d, _)| d.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+    };
+    words.into_iter().find(is_name).unwrap_or_default()
+}
 
 /// What holds the IR; one for each compilation, on a thread with a big stack
 /// ([`ipu_dialects::context::with_big_stack`]).
@@ -56,6 +74,8 @@ impl Session {
             context: &self.0,
             module,
             file: file.to_owned(),
+            source: text.to_owned(),
+            explanation: None,
         })
     }
 }
@@ -110,6 +130,10 @@ pub struct Compilation<'c> {
     context: &'c Context,
     module: Module<'c>,
     file: String,
+    /// The text of the model.
+    source: Vec<u8>,
+    /// Why each operator has its plan, taken from the IR, where it would be in the way of readers.
+    explanation: Option<String>,
 }
 
 impl Compilation<'_> {
@@ -146,7 +170,11 @@ impl Compilation<'_> {
     pub fn run(&mut self, pipeline: &str) -> Result<(), CompileError> {
         run_pipeline(&mut self.module, pipeline)
             .map(drop)
-            .map_err(CompileError)
+            .map_err(CompileError)?;
+        if let Some(text) = ipu::take_explanation(self.module.as_operation()) {
+            self.explanation = Some(text);
+        }
+        Ok(())
     }
 
     /// The candidates at the present stage by name, for interpreters; none before operators are
@@ -193,5 +221,69 @@ impl Compilation<'_> {
         };
         let (package, errors) = capture(self.context, || ipu::read_package(op));
         package.map(|p| p.bytes).map_err(|_| CompileError(errors))
+    }
+
+    /// The package that emission left, with where it comes from: the model, its lines and `options`,
+    /// those of the pipeline that ran.
+    ///
+    /// # Errors
+    /// There is none, or it is not legal.
+    pub fn finish(&self, options: &Options) -> Result<Package, CompileError> {
+        let refused = |e: PackageError| CompileError::plain(format!("{}: {e}", self.file));
+        let mut package = Package::from_bytes(&self.package()?).map_err(refused)?;
+        let name = self.file.rsplit('/').next().unwrap_or_default();
+        package.provenance = Provenance {
+            input: name.to_owned(),
+            input_sha256: Sha256::digest(&self.source).into(),
+            flags: options.flags(),
+            seed: None,
+        };
+        package.description.operations = self.operations(&package);
+        if let Some(text) = &self.explanation {
+            package.description.selection.explanation.clone_from(text);
+        }
+        package.check(Target::ipu21()).map_err(refused)?;
+        Ok(package)
+    }
+
+    /// The lines of the model that steps and buffers of a package come from.
+    fn operations(&self, package: &Package) -> Vec<Operation> {
+        let Ok(text) = std::str::from_utf8(&self.source) else {
+            return Vec::new();
+        };
+        let lines: Vec<&str> = text.lines().collect();
+        let steps = package.metadata.steps.iter().map(|s| &s.location);
+        let buffers = package.description.buffers.iter().map(|b| &b.location);
+        let locations: BTreeSet<&String> = steps.chain(buffers).collect();
+        let known = locations.into_iter().filter_map(|location| {
+            let mut parts = location.rsplit(':');
+            let (_column, line) = (parts.next()?, parts.next()?.parse::<usize>().ok()?);
+            let text = lines.get(line.checked_sub(1)?)?.trim();
+            Some(Operation {
+                location: location.clone(),
+                name: operation_name(text).to_owned(),
+                text: text.chars().take(LINE_MAX).collect(),
+            })
+        });
+        known.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::operation_name;
+
+    #[test]
+    fn names_of_operations() {
+        for (line, name) in [
+            ("%0 = nn.matmul %x, %w : (tensor<2x3xf16>) -> tensor<2xf16>", "nn.matmul"),
+            ("%1:2 = \"nn.repeat\"(%0) : () -> ()", "nn.repeat"),
+            ("func.func @main(%x: tensor<2xf16>) -> tensor<2xf16> {", "func.func"),
+            ("return %0 : tensor<2xf16>", ""),
+            ("// 1.5 is a number, x.y is not", "x.y"),
+            ("", ""),
+        ] {
+            assert_eq!(operation_name(line), name, "{line}");
+        }
     }
 }

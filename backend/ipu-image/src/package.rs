@@ -1,9 +1,9 @@
 //! The package: one file, `model.ipuexe`, with everything that a device needs to run a function.
 //!
 //! It holds the image of every tile as segments of deduplicated blobs, the host bindings with
-//! their layouts and addresses, the functions that the host computes before the first run, and what
-//! reports need: the steps with their locations and cycles, and symbols. Weights are named, not
-//! contained.
+//! their layouts and addresses, the functions that the host computes before the first run, where it
+//! comes from ([`Provenance`]), and what reports need: the steps with their locations and cycles,
+//! symbols, and the program behind the images ([`Description`]). Weights are named, not contained.
 //!
 //! Invariants: the same package gives the same bytes. [`Package::from_bytes`] refuses any changed
 //! byte, any truncation and any addition, and accepts only packages for which
@@ -13,14 +13,21 @@
 //! The file is described in [`container`].
 
 mod check;
+pub mod codec;
 pub mod container;
+mod description;
 mod error;
 mod host;
+pub mod occupancy;
 mod places;
 #[cfg(test)]
 mod tests;
 
 pub use container::{FORMAT_VERSION, Header, Section};
+pub use description::{
+    BufferPlace, Description, Operation, Phase, PhaseBound, Provenance, Selection, StepDetail,
+    runs_of,
+};
 pub use error::PackageError;
 pub use host::{HostFunction, HostOp};
 pub use places::StepPlaces;
@@ -43,8 +50,12 @@ pub struct Package {
     pub tool_version: String,
     /// Name of the target, as in the target description.
     pub target: String,
+    /// What it was made of and how.
+    pub provenance: Provenance,
     /// The function, its bindings and figures.
     pub metadata: Metadata,
+    /// The program behind the images, for reports and checks.
+    pub description: Description,
     /// Images of the tiles.
     pub images: Images,
     /// Symbols, by address, then name.
@@ -383,7 +394,9 @@ impl Package {
         Package {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             target: target.name.clone(),
+            provenance: Provenance::default(),
             metadata,
+            description: Description::default(),
             images,
             symbols,
         }

@@ -13,6 +13,7 @@ use crate::debug::{Observer, TileDebug};
 use crate::fabric::{Outbox, PAIRED, WINDOW};
 use crate::fault::{Context, Fault, Reason, SimError, Waiting};
 use crate::memory::{Memory, PAGE_BYTES, Page};
+use crate::record::{Recorder, Recording};
 use crate::tile::{Env, Tile};
 use crate::units::Units;
 
@@ -455,6 +456,31 @@ impl Chip {
         self.serial = false;
         for tile in &mut self.tiles {
             tile.debug = None;
+        }
+    }
+
+    /// Notes from now on when the supervisor of a tile comes to addresses, ascending, and to syncs;
+    /// what was noted before is forgotten.
+    ///
+    /// # Errors
+    /// The tile does not exist.
+    pub fn record(&mut self, tile: u32, addresses: &[u32]) -> Result<(), SimError> {
+        self.tile_mut(tile)?.recorder = Some(Box::new(Recorder::new(addresses)));
+        Ok(())
+    }
+
+    /// What was noted of a tile since [`Chip::record`]; `None` of one that was not asked for.
+    ///
+    /// # Errors
+    /// The tile does not exist.
+    pub fn recording(&self, tile: u32) -> Result<Option<&Recording>, SimError> {
+        Ok(self.tile(tile)?.recorder.as_ref().map(|r| r.recording()))
+    }
+
+    /// Ends all recordings.
+    pub fn forget_recordings(&mut self) {
+        for tile in &mut self.tiles {
+            tile.recorder = None;
         }
     }
 

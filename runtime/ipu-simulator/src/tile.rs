@@ -16,6 +16,7 @@ use crate::exec::{AuxResult, control, exchange, settle};
 use crate::fabric::{Arrival, Link, Outbox, Outgoing, PAIRED};
 use crate::fault::{Context, Fault, Reason};
 use crate::memory::{Memory, Ram};
+use crate::record::Recorder;
 use crate::units::Units;
 
 /// What all tiles share.
@@ -64,6 +65,8 @@ pub(crate) struct Tile {
     pub(crate) fault: Option<Box<Fault>>,
     /// Who looks at the tile, if anybody.
     pub(crate) debug: Option<Box<TileDebug>>,
+    /// Notes when the supervisor passes places, if it is to.
+    pub(crate) recorder: Option<Box<Recorder>>,
 }
 
 impl Tile {
@@ -89,6 +92,7 @@ impl Tile {
             row_cycles: 0,
             fault: None,
             debug: None,
+            recorder: None,
         }
     }
 
@@ -570,6 +574,9 @@ impl Tile {
     fn issue_supervisor(&mut self, alone: bool, env: &Env) -> Result<(), Reason> {
         let clock = self.clock;
         let pc = self.supervisor.pc;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.at(pc, clock, self.counters.amp + self.amp_bundles);
+        }
         let issue = *self.memory.code.fetch(&self.memory.ram, pc, env.code)?;
         match issue.kind {
             Kind::Main if !issue.main.for_supervisor() => return Err(Reason::WrongMode),

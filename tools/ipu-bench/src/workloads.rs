@@ -252,7 +252,7 @@ pub fn compile(path: &Path, options: &Options) -> Result<Package> {
     for (_, pipeline) in stages(options) {
         model.run(&pipeline)?;
     }
-    Package::from_bytes(&model.package()?).with_context(|| file.clone())
+    Ok(model.finish(options)?)
 }
 
 fn measure(

@@ -103,6 +103,7 @@ pub fn compile(cli: &Cli, path: &Path, progress: &Progress, needs: Needs) -> Res
         finalists: cli.finalists.unwrap_or(defaults.finalists),
         function,
         hints: defaults.hints,
+        explain: true,
     };
     if let Some(dir) = &cli.dump_compilation_phases_to {
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
@@ -126,7 +127,7 @@ pub fn compile(cli: &Cli, path: &Path, progress: &Progress, needs: Needs) -> Res
             });
         }
     }
-    let package = Package::from_bytes(&model.package()?)?;
+    let package = model.finish(&options)?;
     let lowered = match needs {
         Needs::Levels => Some(lowered(selected, model.candidates()?)?),
         Needs::Model | Needs::Code => None,

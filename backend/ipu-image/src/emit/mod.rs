@@ -13,7 +13,7 @@ pub use rows::RowEncoder;
 
 use crate::memory::{self, PeakMemory};
 use crate::package::{
-    Binding, HostCall, HostFunction, ImagesBuilder, Metadata, Package, PackageError, StepKind,
+    Binding, Description, HostCall, HostFunction, ImagesBuilder, Metadata, Package, PackageError, StepKind,
     StepPlaces, StepSummary, Symbol, SymbolKind,
 };
 use crate::timeline::timeline;
@@ -289,7 +289,11 @@ pub fn emit(
     let images = images.finish();
     metadata.places = StepPlaces::group(places);
     metadata.peak_memory = memory::peak(program, &images, target);
-    let package = Package::new(target, metadata, images, symbols(program, &linked));
+    let mut package = Package::new(target, metadata, images, symbols(program, &linked));
+    package.description = Description {
+        runtime_state: (target.runtime_state_base, target.runtime_state_bytes),
+        ..Description::of_program(program, without_folder)
+    };
     package.check(target)?;
     Ok(package)
 }

@@ -8,7 +8,8 @@
 //! function, fits its type, and its layout holds the tensor on distinct tiles within tile
 //! memory; every output is bound once; places name existing tiles and every step; the peak memory
 //! is at least the image of its tile and at most the memory of a tile; symbols lie in tile memory
-//! and are sorted.
+//! and are sorted; the description has buffers within tile memory, tiles that exist, and either no
+//! steps or those of the program.
 
 use super::error::value;
 use super::{Binding, HostCall, HostFunction, Metadata, Package, PackageError, Source};
@@ -22,6 +23,7 @@ use std::collections::BTreeSet;
 const METADATA: &str = "metadata";
 const IMAGES: &str = "images";
 const SYMBOLS: &str = "symbols";
+const DESCRIPTION: &str = "description";
 /// Most elements of a tensor: keeps all index arithmetic within 32 bits.
 const MAX_ELEMENTS: u64 = 1 << 31;
 
@@ -31,7 +33,52 @@ pub(super) fn check(package: &Package, target: &Target) -> Result {
     images(package, target)?;
     metadata(&package.metadata, target)?;
     peak_memory(package, target)?;
-    symbols(package, target)
+    symbols(package, target)?;
+    description(package, target)
+}
+
+fn description(package: &Package, target: &Target) -> Result {
+    let d = &package.description;
+    let steps = package.metadata.steps.len();
+    if !d.steps.is_empty() && d.steps.len() != steps {
+        let expected = format!("0 or {steps}");
+        return Err(value(DESCRIPTION, "number of steps", d.steps.len(), expected));
+    }
+    for (i, step) in d.steps.iter().enumerate() {
+        let outside = |&&(first, count): &&(u32, u32)| {
+            count == 0 || u64::from(first) + u64::from(count) > u64::from(target.tiles)
+        };
+        if let Some((first, count)) = step.tiles.iter().find(outside) {
+            return Err(value(
+                DESCRIPTION,
+                format!("tiles of step {i}"),
+                format!("{count} from {first}"),
+                format!("one or more below {}", target.tiles),
+            ));
+        }
+    }
+    let memory = u64::from(target.memory_base)..u64::from(target.memory_end);
+    let areas = d.rows_area.iter().map(|a| ("exchange rows", a));
+    for (name, &(first, bytes)) in areas.chain([("runtime state", &d.runtime_state)]) {
+        let end = u64::from(first) + u64::from(bytes);
+        if bytes > 0 && (u64::from(first) < memory.start || end > memory.end) {
+            let found = format!("{}..{}", hex(first), hex(end));
+            let expected = range(target.memory_base..target.memory_end);
+            return Err(value(DESCRIPTION, format!("area of {name}"), found, expected));
+        }
+    }
+    for b in &d.buffers {
+        let subject = |what: &str| format!("buffer '{}': {what}", b.name);
+        shape(&subject("shape"), &b.ty)?;
+        layout(&subject, &b.ty, &b.layout, target)?;
+        let end = u64::from(b.address) + u64::from(b.reserved);
+        if u64::from(b.address) < memory.start || end > memory.end {
+            let found = format!("{}..{}", hex(b.address), hex(end));
+            let expected = range(target.memory_base..target.memory_end);
+            return Err(value(DESCRIPTION, subject("memory"), found, expected));
+        }
+    }
+    Ok(())
 }
 
 fn hex(address: impl Into<u64>) -> String {

@@ -10,14 +10,20 @@
 //! | 56 | 16 | target name, padded with zeros |
 //! | 72 | 24 | version of the tools, padded with zeros |
 //! | 96 | 4 | CRC-32 of the header with this field zero |
-//! | 100 | 24 each | sections: kind (4), CRC-32 (4), offset (8), bytes (8) |
+//! | 100 | 40 each | sections: kind (4), codec (4), CRC-32 of the stored bytes (4), zero (4), offset (8), stored bytes (8), bytes when decoded (8) |
 //!
-//! Sections, in this order: `metadata`, `images` and `symbols` in postcard, and `blobs`: their
-//! number, the length of each (4 bytes each), then their bytes. The struct of a postcard section
-//! is part of the format: whoever changes one increments [`FORMAT_VERSION`].
+//! Sections, in this order: `provenance`, `metadata` and `images` in postcard, `blobs`: their
+//! number, the length of each (4 bytes each), then their bytes, and `symbols` and `description` in
+//! postcard. The struct of a postcard section is part of the format: whoever changes one increments
+//! [`FORMAT_VERSION`]. Codec 0 is the bytes themselves, codec 1 is one zstd frame, which the writer
+//! takes where it is shorter. A reader knows from the table how much it will decode and refuses more
+//! than [`Section::limit`] or than [`codec::MAX_RATIO`] times the stored bytes before it decodes anything.
 
+use super::codec::{self, Codec, CodecError};
 use super::error::value;
-use super::{Images, Metadata, Package, PackageError, Symbol, TileImage};
+use super::{
+    Description, Images, Metadata, Package, PackageError, Provenance, Symbol, TileImage,
+};
 use ipu_target::Target;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,7 +31,7 @@ use sha2::{Digest, Sha256};
 use std::ops::Range;
 
 /// Version of the file format and of the host protocol.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 /// First bytes of the file; the line end shows text conversions.
 pub const MAGIC: &[u8; 8] = b"IPUEXE\r\n";
 
@@ -37,12 +43,14 @@ const TARGET: Range<usize> = 56..72;
 const TOOL: Range<usize> = 72..96;
 const CRC: Range<usize> = 96..100;
 const TABLE: usize = 100;
-const ENTRY: usize = 24;
+const ENTRY: usize = 40;
 const HEADER: usize = TABLE + ENTRY * Section::ALL.len();
 
 /// A section of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
+    /// [`Provenance`].
+    Provenance,
     /// [`Metadata`].
     Metadata,
     /// Segments of the tiles.
@@ -51,24 +59,43 @@ pub enum Section {
     Blobs,
     /// Symbols.
     Symbols,
+    /// [`Description`].
+    Description,
 }
 
 impl Section {
     /// All, in file order; the kind in the table counts from 1.
-    pub const ALL: [Section; 4] = [
+    pub const ALL: [Section; 6] = [
+        Section::Provenance,
         Section::Metadata,
         Section::Images,
         Section::Blobs,
         Section::Symbols,
+        Section::Description,
     ];
 
     /// Name in messages and dumps.
     pub fn name(self) -> &'static str {
         match self {
+            Section::Provenance => "provenance",
             Section::Metadata => "metadata",
             Section::Images => "images",
             Section::Blobs => "blobs",
             Section::Symbols => "symbols",
+            Section::Description => "description",
+        }
+    }
+
+    /// Most bytes that a section may have when it is decoded.
+    pub fn limit(self) -> u64 {
+        const MIB: u64 = 1 << 20;
+        match self {
+            Section::Provenance => MIB,
+            // Constants of the model are here.
+            Section::Metadata => 1024 * MIB,
+            Section::Images | Section::Symbols | Section::Description => 256 * MIB,
+            // All memory of the chip.
+            Section::Blobs => 1024 * MIB,
         }
     }
 }
@@ -84,8 +111,23 @@ pub struct Header {
     pub target: String,
     /// SHA-256 of the file: identifies the package.
     pub digest: [u8; 32],
-    /// Place in the file and CRC-32 of each section.
-    pub sections: Vec<(Section, Range<usize>, u32)>,
+    /// The section table.
+    pub sections: Vec<SectionEntry>,
+}
+
+/// What the section table says of a section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SectionEntry {
+    /// The section.
+    pub section: Section,
+    /// How its bytes are stored.
+    pub codec: Codec,
+    /// Where they are in the file.
+    pub stored: Range<usize>,
+    /// Bytes when decoded.
+    pub bytes: u64,
+    /// CRC-32 of the stored bytes.
+    pub crc: u32,
 }
 
 impl Header {
@@ -128,11 +170,19 @@ impl Header {
         let mut end = HEADER as u64;
         for (i, section) in Section::ALL.into_iter().enumerate() {
             let at = TABLE + i * ENTRY;
-            let (kind, crc) = (u32_at(bytes, at), u32_at(bytes, at + 4));
-            let (offset, length) = (u64_at(bytes, at + 8), u64_at(bytes, at + 16));
+            let (kind, codec) = (u32_at(bytes, at), u32_at(bytes, at + 4));
+            let (crc, reserved) = (u32_at(bytes, at + 8), u32_at(bytes, at + 12));
+            let (offset, length) = (u64_at(bytes, at + 16), u64_at(bytes, at + 24));
+            let decoded = u64_at(bytes, at + 32);
             let field = |name: &str| format!("{name} of section '{}'", section.name());
             if kind as usize != i + 1 {
                 return Err(value("header", field("kind"), kind, i + 1));
+            }
+            let Some(&codec) = Codec::ALL.get(codec as usize) else {
+                return Err(value("header", field("codec"), codec, "0 or 1"));
+            };
+            if reserved != 0 {
+                return Err(value("header", field("reserved word"), reserved, 0));
             }
             if offset != end {
                 return Err(value("header", field("offset"), offset, end));
@@ -148,9 +198,23 @@ impl Header {
                         format!("at most {}", total - offset),
                     )
                 })?;
-            let range = offset as usize..end as usize;
-            checksum(section.name(), crc32fast::hash(&bytes[range.clone()]), crc)?;
-            sections.push((section, range, crc));
+            let most = codec.most(length).min(section.limit());
+            if decoded > most || codec == Codec::Plain && decoded != length {
+                let expected = match codec {
+                    Codec::Plain if length <= most => length.to_string(),
+                    _ => format!("at most {most}"),
+                };
+                return Err(value("header", field("decoded length"), decoded, expected));
+            }
+            let stored = offset as usize..end as usize;
+            checksum(section.name(), crc32fast::hash(&bytes[stored.clone()]), crc)?;
+            sections.push(SectionEntry {
+                section,
+                codec,
+                stored,
+                bytes: decoded,
+                crc,
+            });
         }
         if end != total {
             return Err(value("header", "end of the last section", end, total));
@@ -326,13 +390,47 @@ fn decode_blobs(bytes: &[u8]) -> Result<Vec<Vec<u8>>, PackageError> {
     }
 }
 
+/// Decodes a section whose length the table allows.
+fn inflate(entry: &SectionEntry, stored: &[u8]) -> Result<Vec<u8>, PackageError> {
+    let section = entry.section.name();
+    let decoded = codec::decompress(entry.codec, stored, entry.bytes);
+    decoded.map_err(|error| match error {
+        CodecError::Length { found, expected } => {
+            value(section, "decoded length", found, expected)
+        }
+        CodecError::Trailing(rest) => value(
+            section,
+            "data behind the zstd frame",
+            format!("{rest} bytes"),
+            "none",
+        ),
+        CodecError::Zstd(reason) => PackageError::Decode {
+            section,
+            reason: format!("zstd: {reason}"),
+        },
+    })
+}
+
+/// The bytes of a section as they are stored.
+fn deflate(section: Section, bytes: &[u8]) -> Result<(Codec, Vec<u8>), PackageError> {
+    codec::compress(bytes).map_err(|e| PackageError::Decode {
+        section: section.name(),
+        reason: format!("zstd: {e}"),
+    })
+}
+
+/// The decoded sections of a file, in its order.
+pub(super) type Contents = [Vec<u8>; Section::ALL.len()];
+
 /// The bytes of a package, unchecked.
 pub(super) fn encode(package: &Package) -> Result<Vec<u8>, PackageError> {
     let contents = [
+        to_postcard(Section::Provenance, &package.provenance)?,
         to_postcard(Section::Metadata, &package.metadata)?,
         to_postcard(Section::Images, &package.images.tiles)?,
         encode_blobs(&package.images.blobs),
         to_postcard(Section::Symbols, &package.symbols)?,
+        to_postcard(Section::Description, &package.description)?,
     ];
     assemble(&package.target, &package.tool_version, &contents)
 }
@@ -341,30 +439,67 @@ pub(super) fn encode(package: &Package) -> Result<Vec<u8>, PackageError> {
 pub(super) fn assemble(
     target: &str,
     tool: &str,
-    contents: &[Vec<u8>; 4],
+    contents: &Contents,
+) -> Result<Vec<u8>, PackageError> {
+    let mut stored = Vec::with_capacity(contents.len());
+    for (section, content) in Section::ALL.into_iter().zip(contents) {
+        let most = section.limit();
+        if content.len() as u64 > most {
+            let expected = format!("at most {most}");
+            return Err(value(section.name(), "length", content.len(), expected));
+        }
+        let (codec, bytes) = deflate(section, content)?;
+        stored.push((codec, bytes, content.len() as u64));
+    }
+    assemble_stored(target, tool, &stored)
+}
+
+/// The file with sections that are stored already: codec, bytes and decoded length of each.
+pub(super) fn assemble_stored(
+    target: &str,
+    tool: &str,
+    stored: &[(Codec, Vec<u8>, u64)],
 ) -> Result<Vec<u8>, PackageError> {
     let mut bytes = vec![0u8; HEADER];
     bytes[..MAGIC.len()].copy_from_slice(MAGIC);
     bytes[VERSION].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-    bytes[COUNT].copy_from_slice(&(contents.len() as u32).to_le_bytes());
+    bytes[COUNT].copy_from_slice(&(stored.len() as u32).to_le_bytes());
     put_text(&mut bytes[TARGET], "target", target)?;
     put_text(&mut bytes[TOOL], "tool version", tool)?;
-    for (i, content) in contents.iter().enumerate() {
+    for (i, (codec, content, decoded)) in stored.iter().enumerate() {
         let at = TABLE + i * ENTRY;
         let offset = bytes.len() as u64;
-        bytes[at..at + 4].copy_from_slice(&(i as u32 + 1).to_le_bytes());
-        bytes[at + 4..at + 8].copy_from_slice(&crc32fast::hash(content).to_le_bytes());
-        bytes[at + 8..at + 16].copy_from_slice(&offset.to_le_bytes());
-        bytes[at + 16..at + 24].copy_from_slice(&(content.len() as u64).to_le_bytes());
+        let words = [i as u32 + 1, *codec as u32, crc32fast::hash(content), 0];
+        let longs = [offset, content.len() as u64, *decoded];
+        let entry: Vec<u8> = words
+            .iter()
+            .flat_map(|w| w.to_le_bytes())
+            .chain(longs.iter().flat_map(|l| l.to_le_bytes()))
+            .collect();
+        bytes[at..at + ENTRY].copy_from_slice(&entry);
         bytes.extend(content);
     }
+    seal(&mut bytes);
+    Ok(bytes)
+}
+
+/// Sets length, digest and checksum in the header.
+pub(super) fn seal(bytes: &mut [u8]) {
     let total = bytes.len() as u64;
     bytes[LENGTH].copy_from_slice(&total.to_le_bytes());
-    let digest = digest(&bytes);
+    let digest = digest(bytes);
     bytes[DIGEST].copy_from_slice(&digest);
-    let crc = header_crc(&bytes);
+    let crc = header_crc(bytes);
     bytes[CRC].copy_from_slice(&crc.to_le_bytes());
-    Ok(bytes)
+}
+
+/// The decoded sections of a file whose header was read.
+pub(super) fn contents(bytes: &[u8], header: &Header) -> Result<Contents, PackageError> {
+    let mut contents = Contents::default();
+    for (content, entry) in contents.iter_mut().zip(&header.sections) {
+        *content = inflate(entry, &bytes[entry.stored.clone()])?;
+    }
+    Ok(contents)
 }
 
 /// Reads a package for `target`; its contents are not checked yet.
@@ -373,19 +508,19 @@ pub(super) fn decode(bytes: &[u8], target: &Target) -> Result<Package, PackageEr
     if header.target != target.name {
         return Err(value("header", "target", header.target, &target.name));
     }
-    let content = |section: Section| {
-        let range = header.sections.iter().find(|(s, ..)| *s == section);
-        range.map_or(&[][..], |(_, range, _)| &bytes[range.clone()])
-    };
-    let metadata: Metadata = from_postcard(Section::Metadata, content(Section::Metadata))?;
-    let tiles: Vec<TileImage> = from_postcard(Section::Images, content(Section::Images))?;
-    let blobs = decode_blobs(content(Section::Blobs))?;
-    let symbols: Vec<Symbol> = from_postcard(Section::Symbols, content(Section::Symbols))?;
+    let [provenance, metadata, images, blobs, symbols, description] = contents(bytes, &header)?;
+    let tiles: Vec<TileImage> = from_postcard(Section::Images, &images)?;
+    let symbols: Vec<Symbol> = from_postcard(Section::Symbols, &symbols)?;
     Ok(Package {
+        provenance: from_postcard::<Provenance>(Section::Provenance, &provenance)?,
+        metadata: from_postcard::<Metadata>(Section::Metadata, &metadata)?,
+        description: from_postcard::<Description>(Section::Description, &description)?,
+        images: Images {
+            blobs: decode_blobs(&blobs)?,
+            tiles,
+        },
         tool_version: header.tool_version,
         target: header.target,
-        metadata,
-        images: Images { blobs, tiles },
         symbols,
     })
 }

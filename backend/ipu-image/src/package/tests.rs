@@ -1,4 +1,5 @@
-use super::container::assemble;
+use super::codec::{self, Codec};
+use super::container::{Contents, assemble, assemble_stored, contents};
 use super::*;
 use ipu_program::graph::{BinaryKind, OpKind};
 use ipu_program::layout::{ElementOrder, MemoryClass, Split};
@@ -84,7 +85,38 @@ fn small() -> Package {
         symbol("table", 0x60000, Some(1)),
         symbol("_start", target.load_base, None),
     ];
-    Package::new(target, metadata, images.finish(), symbols)
+    let mut package = Package::new(target, metadata, images.finish(), symbols);
+    package.provenance = Provenance {
+        input: "m.mlir".into(),
+        input_sha256: [7; 32],
+        flags: vec![("tiles".into(), "2".into())],
+        seed: None,
+    };
+    package.description = Description {
+        buffers: vec![BufferPlace {
+            name: "x".into(),
+            ty,
+            layout: layout(2),
+            address: 0x61000,
+            reserved: 64,
+            live: Some((0, 0)),
+            location: "m.mlir:2:5".into(),
+        }],
+        steps: vec![StepDetail {
+            kernel: Some("add_f16".into()),
+            tiles: vec![(0, 2)],
+            phase: None,
+        }],
+        rows_area: None,
+        runtime_state: (0x58000, 0x600),
+        operations: vec![Operation {
+            location: "m.mlir:3:5".into(),
+            name: "nn.add".into(),
+            text: "%0 = nn.add %x, %b".into(),
+        }],
+        selection: Selection::default(),
+    };
+    package
 }
 
 #[test]
@@ -161,10 +193,13 @@ fn messages_name_what_was_found_and_expected() {
     );
     assert_eq!(
         damage(8, 1),
-        "package: format version 1, written by tools 0.1.0; these tools 0.1.0 read version 4: compile the model again with these tools, or run the package with tools 0.1.0"
+        "package: format version 1, written by tools 0.1.0; these tools 0.1.0 read version 5: compile the model again with these tools, or run the package with tools 0.1.0"
     );
     assert!(damage(60, b'x').starts_with("package: section 'header': checksum is "));
-    assert!(damage(bytes.len() - 1, 9).starts_with("package: section 'symbols': checksum is "));
+    let last = bytes.len() - 1;
+    assert!(
+        damage(last, !bytes[last]).starts_with("package: section 'description': checksum is ")
+    );
 }
 
 #[test]
@@ -287,11 +322,11 @@ proptest! {
     /// Contents changed behind valid checksums are decoded or refused, never more.
     #[test]
     fn changed_contents_never_panic(
-        section in 0usize..4, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), cut: bool,
+        section in 0usize..Section::ALL.len(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), cut: bool,
     ) {
         let bytes = with_host_function().to_bytes().unwrap();
         let header = Header::read(&bytes).unwrap();
-        let mut contents: [Vec<u8>; 4] = std::array::from_fn(|i| bytes[header.sections[i].1.clone()].to_vec());
+        let mut contents = contents(&bytes, &header).unwrap();
         for (at, value) in changes {
             let content = &mut contents[section];
             let at = at.index(content.len());
@@ -499,21 +534,157 @@ fn a_file_cannot_hold_an_unknown_operator() {
     let package = with_host_function();
     let bytes = package.to_bytes().unwrap();
     let header = Header::read(&bytes).unwrap();
-    let contents: [Vec<u8>; 4] =
-        std::array::from_fn(|i| bytes[header.sections[i].1.clone()].to_vec());
+    let contents: Contents = contents(&bytes, &header).unwrap();
+    let metadata = Section::Metadata as usize;
     // The position of the kind of the first operator: before the length of its parameter's name.
     let name = b"\x07fc.bias";
-    let at = contents[0]
+    let at = contents[metadata]
         .windows(name.len())
         .position(|w| w == name)
         .unwrap()
         - 1;
-    assert_eq!(contents[0][at], 0);
+    assert_eq!(contents[metadata][at], 0);
     // One kind after the last that a file knows is `Repeat`.
     for kind in [21, 22, 99] {
         let mut contents = contents.clone();
-        contents[0][at] = kind;
+        contents[metadata][at] = kind;
         let bytes = assemble("ipu21", "0.1.0", &contents).unwrap();
         assert!(Package::from_bytes(&bytes).is_err(), "{kind}");
     }
+}
+
+/// Sections of the small package as they are stored, with one of them replaced.
+fn with_stored(section: Section, codec: Codec, bytes: Vec<u8>, decoded: u64) -> Vec<u8> {
+    let file = small().to_bytes().unwrap();
+    let header = Header::read(&file).unwrap();
+    let mut stored: Vec<_> = header
+        .sections
+        .iter()
+        .map(|e| (e.codec, file[e.stored.clone()].to_vec(), e.bytes))
+        .collect();
+    stored[section as usize] = (codec, bytes, decoded);
+    assemble_stored("ipu21", "0.1.0", &stored).unwrap()
+}
+
+#[test]
+fn what_a_section_decodes_to_is_bounded_before_it_is_decoded() {
+    let refuse = |bytes: Vec<u8>| Package::from_bytes(&bytes).unwrap_err().to_string();
+    let zeros = |n: usize| zstd::bulk::compress(&vec![0; n], 19).unwrap();
+    // 64 MiB of zeros in a few bytes: more than the ratio allows, whatever the table says.
+    let bomb = zeros(64 << 20);
+    let ratio = bomb.len() as u64 * codec::MAX_RATIO;
+    assert!(ratio < 64 << 20);
+    assert_eq!(
+        refuse(with_stored(Section::Blobs, Codec::Zstd, bomb.clone(), 64 << 20)),
+        format!(
+            "package: section 'header': decoded length of section 'blobs' is {}, expected at most {ratio}",
+            64 << 20
+        )
+    );
+    // A table that says less than there is.
+    assert_eq!(
+        refuse(with_stored(Section::Blobs, Codec::Zstd, bomb, 1000)),
+        "package: section 'blobs': decoded length is more, expected 1000"
+    );
+    assert_eq!(
+        refuse(with_stored(Section::Blobs, Codec::Zstd, zeros(100), 101)),
+        "package: section 'blobs': decoded length is 100, expected 101"
+    );
+    assert_eq!(
+        refuse(with_stored(Section::Provenance, Codec::Plain, vec![0; 2 << 20], 2 << 20)),
+        format!(
+            "package: section 'header': decoded length of section 'provenance' is {}, expected at most {}",
+            2 << 20,
+            1 << 20
+        )
+    );
+    assert_eq!(
+        refuse(with_stored(Section::Blobs, Codec::Plain, vec![0; 8], 9)),
+        "package: section 'header': decoded length of section 'blobs' is 9, expected 8"
+    );
+}
+
+#[test]
+fn nothing_follows_a_frame() {
+    for extra in [&b"x"[..], &zstd::bulk::compress(b"", 3).unwrap()] {
+        let mut bytes = zstd::bulk::compress(&[0; 100], 3).unwrap();
+        bytes.extend(extra);
+        let message = Package::from_bytes(&with_stored(Section::Blobs, Codec::Zstd, bytes, 100))
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            message,
+            format!(
+                "package: section 'blobs': data behind the zstd frame is {} bytes, expected none",
+                extra.len()
+            )
+        );
+    }
+    let garbage = with_stored(Section::Blobs, Codec::Zstd, vec![1; 100], 100);
+    let message = Package::from_bytes(&garbage).unwrap_err().to_string();
+    assert!(message.starts_with("package: section 'blobs' cannot be decoded: zstd: "), "{message}");
+}
+
+#[test]
+fn long_sections_are_compressed() {
+    let mut package = small();
+    package.description.selection.explanation = "again and again ".repeat(1000);
+    let bytes = package.to_bytes().unwrap();
+    let header = Header::read(&bytes).unwrap();
+    let entry = &header.sections[Section::Description as usize];
+    assert_eq!(entry.codec, Codec::Zstd);
+    assert!(entry.stored.len() < 1000 && entry.bytes > 16_000);
+    assert_eq!(Package::from_bytes(&bytes).unwrap(), package);
+}
+
+#[test]
+fn overlapping_sections_are_refused() {
+    let bytes = small().to_bytes().unwrap();
+    let header = Header::read(&bytes).unwrap();
+    // The offset of the third section, one byte early.
+    let at = 100 + 2 * 40 + 16;
+    let start = header.sections[2].stored.start as u64;
+    let mut damaged = bytes.clone();
+    damaged[at..at + 8].copy_from_slice(&(start - 1).to_le_bytes());
+    container::seal(&mut damaged);
+    assert_eq!(
+        Package::from_bytes(&damaged).unwrap_err().to_string(),
+        format!(
+            "package: section 'header': offset of section 'images' is {}, expected {start}",
+            start - 1
+        )
+    );
+}
+
+#[test]
+fn descriptions_are_checked() {
+    let refuse = |change: &dyn Fn(&mut Description)| {
+        let mut package = small();
+        change(&mut package.description);
+        let message = package.to_bytes().unwrap_err().to_string();
+        let start = "package: section 'description': ";
+        message.strip_prefix(start).unwrap().to_owned()
+    };
+    assert_eq!(
+        refuse(&|d| d.steps.push(StepDetail::default())),
+        "number of steps is 2, expected 0 or 1"
+    );
+    assert_eq!(
+        refuse(&|d| d.steps[0].tiles[0] = (1471, 2)),
+        "tiles of step 0 is 2 from 1471, expected one or more below 1472"
+    );
+    assert_eq!(
+        refuse(&|d| d.buffers[0].reserved = u32::MAX),
+        "buffer 'x': memory is 0x61000..0x100060fff, expected within 0x4c000..0xe8000"
+    );
+    assert_eq!(
+        refuse(&|d| d.runtime_state = (0x10, 1)),
+        "area of runtime state is 0x10..0x11, expected within 0x4c000..0xe8000"
+    );
+    let message = {
+        let mut package = small();
+        package.description.buffers[0].layout.first_tile = 1471;
+        package.to_bytes().unwrap_err().to_string()
+    };
+    assert!(message.contains("buffer 'x': last tile is 1472"), "{message}");
 }

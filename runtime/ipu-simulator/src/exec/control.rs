@@ -257,6 +257,9 @@ impl Tile {
                 }
             }
             1 | 3..=7 | 12..=15 => {
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.arrived(clock);
+                }
                 supervisor.state = SupervisorState::Sync {
                     zone: zone as u8,
                     arrival: clock,
