@@ -592,11 +592,11 @@ fn chain(problem: &mut Problem) {
     order.retain(|&i| problem.messages[i as usize].partner.is_none());
     order.sort_by_key(|&i| (place(&problem.messages[i as usize]), i));
     // Last messages of chains, with the words of each, by where they end.
-    let mut ends: HashMap<(u32, BufferId, u32), Vec<(u32, u32)>> = HashMap::new();
+    let mut ends: HashMap<(u32, BufferId, u32), (u32, u32)> = HashMap::with_capacity(order.len());
     for i in order {
         let m = &problem.messages[i as usize];
         let mut words = m.words;
-        let before = ends.get_mut(&place(m)).and_then(Vec::pop);
+        let before = ends.remove(&place(m));
         let before = before.filter(|b| b.1 + words <= MAX_MESSAGE);
         if let Some((b, so_far)) = before {
             words += so_far;
@@ -605,7 +605,7 @@ fn chain(problem: &mut Problem) {
         }
         let m = &problem.messages[i as usize];
         let end = (m.source, m.buffer, m.offset + 4 * m.words);
-        ends.entry(end).or_default().push((i, words));
+        ends.insert(end, (i, words));
     }
 }
 
