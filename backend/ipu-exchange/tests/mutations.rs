@@ -241,7 +241,11 @@ fn broken_64_bit_messages_are_seen() {
     let transfers = wide_phase();
     let legal = rows_of(&transfers, true);
     let wide = |e: &Event| matches!(e, Event::Send { direction, .. } if direction & WIDE != 0);
-    let count = legal.iter().flat_map(|r| &r.events).filter(|e| wide(e)).count();
+    let count = legal
+        .iter()
+        .flat_map(|r| &r.events)
+        .filter(|e| wide(e))
+        .count();
     assert_eq!(count, 3);
     let seen = all_are_seen(&transfers, &legal);
     assert!(seen > 150, "{seen} mutants");

@@ -4,8 +4,8 @@
 //! and on which of them continue or overlap each other; not on which buffers they are, nor where
 //! in them they lie. So a phase is first brought into a canonical form: buffers are numbered by
 //! first appearance, and on each tile the offsets in each buffer count from the least one that the
-//! phase uses there. Two tiles of a pair count from the same one, a multiple of 8, so that 64-bit
-//! items remain what they are. That form is scheduled, and the events are moved back. Layers of a network
+//! phase uses there. Where a transfer goes to both tiles of a pair they count from the same one, a
+//! multiple of 8, so that 64-bit items remain what they are. That form is scheduled, and the events are moved back. Layers of a network
 //! with equal shapes, and the candidates of one compilation, share most of their forms.
 //!
 //! What is found depends on the form alone, so that results do not depend on what was asked before
@@ -27,19 +27,51 @@ pub struct Canonical {
     bases: Bases,
 }
 
-/// Where the offsets of a form count from: the last pair of words at or before the least offset
-/// that is used in a buffer on a pair of tiles.
-#[derive(Default)]
-struct Bases(HashMap<(BufferId, u32), u32>);
+/// Where the offsets of a form count from: the least that is used in a buffer on a tile; for
+/// pairs the last pair of words at or before the least on either tile.
+struct Bases {
+    pairs: bool,
+    least: HashMap<(BufferId, u32), u32>,
+}
 
 impl Bases {
+    fn of(copies: &[Copy]) -> Bases {
+        let to_pair = |t: &Transfer| {
+            let mut pairs: Vec<u32> = t.destinations.iter().map(|d| d.0 / 2).collect();
+            pairs.sort_unstable();
+            pairs.windows(2).any(|p| p[0] == p[1])
+        };
+        let mut bases = Bases {
+            pairs: copies.iter().flat_map(|c| &c.transfers).any(to_pair),
+            least: HashMap::new(),
+        };
+        for c in copies {
+            for t in &c.transfers {
+                bases.note(c.source, t.source, t.source_offset);
+                for &(tile, offset) in &t.destinations {
+                    bases.note(c.destination, tile, offset);
+                }
+            }
+        }
+        bases
+    }
+
+    fn key(&self, buffer: BufferId, tile: u32) -> (BufferId, u32) {
+        (buffer, if self.pairs { tile / 2 } else { tile })
+    }
+
     fn note(&mut self, buffer: BufferId, tile: u32, offset: u32) {
-        let base = self.0.entry((buffer, tile / 2)).or_insert(u32::MAX);
-        *base = (*base).min(offset & !7);
+        let offset = if self.pairs { offset & !7 } else { offset };
+        let base = self.least.entry(self.key(buffer, tile));
+        let base = base.or_insert(offset);
+        *base = (*base).min(offset);
     }
 
     fn get(&self, buffer: BufferId, tile: u32) -> u32 {
-        self.0.get(&(buffer, tile / 2)).copied().unwrap_or(0)
+        self.least
+            .get(&self.key(buffer, tile))
+            .copied()
+            .unwrap_or(0)
     }
 }
 
@@ -72,15 +104,7 @@ impl Canonical {
                 transfers: c.transfers.clone(),
             })
             .collect();
-        let mut bases = Bases::default();
-        for c in &renamed {
-            for t in &c.transfers {
-                bases.note(c.source, t.source, t.source_offset);
-                for &(tile, offset) in &t.destinations {
-                    bases.note(c.destination, tile, offset);
-                }
-            }
-        }
+        let bases = Bases::of(&renamed);
         for c in &mut renamed {
             let (from, to) = (c.source, c.destination);
             for Transfer {
@@ -280,6 +304,37 @@ mod tests {
             prop_assert_eq!(a.schedule, schedule(target, &first).unwrap());
             prop_assert_eq!(b.schedule, schedule(target, &moved).unwrap());
         }
+    }
+
+    #[test]
+    fn pairs_stay_pairs_in_a_form() {
+        let target = Target::ipu21();
+        let cache = Cache::default();
+        let to_pair = |from: u32, at: u32| {
+            vec![Copy {
+                source: BufferId(4),
+                destination: BufferId(9),
+                transfers: vec![Transfer {
+                    source: 0,
+                    source_offset: from,
+                    words: 256,
+                    destinations: vec![(46, at), (47, at)],
+                }],
+            }]
+        };
+        let wide = |copies: &[Copy]| {
+            let found = cache.schedule(target, copies).unwrap();
+            found.certificate.construction.contains("64-bit")
+        };
+        assert!(wide(&to_pair(0, 0)));
+        assert!(wide(&to_pair(24, 4096)));
+        assert_eq!(cache.forms(), 1);
+        // No 64-bit item starts at an odd word.
+        assert!(!wide(&to_pair(4, 0)));
+        assert!(!wide(&to_pair(0, 4)));
+        let mut apart = to_pair(0, 0);
+        apart[0].transfers[0].destinations[1].1 = 8;
+        assert!(!wide(&apart));
     }
 
     #[test]

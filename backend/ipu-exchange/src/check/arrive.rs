@@ -62,10 +62,7 @@ pub(super) fn writes(
     }
     windows(target, d, &row, true, &settings, &mut arrivals).map_err(fail)?;
     arrivals.sort_unstable_by_key(|a| a.at);
-    if let Some(two) = arrivals
-        .windows(2)
-        .find(|a| a[0].at + a[0].items > a[1].at)
-    {
+    if let Some(two) = arrivals.windows(2).find(|a| a[0].at + a[0].items > a[1].at) {
         return Err(fail(format!(
             "is to write two items at event {}",
             two[1].at

@@ -107,7 +107,11 @@ impl Reader {
 
     /// A setting of a mux: of the tile's own, or of the pair's.
     fn steer(&mut self, at: u32, pair: bool, value: u32) {
-        let list = if pair { &mut self.pair_mux } else { &mut self.mux };
+        let list = if pair {
+            &mut self.pair_mux
+        } else {
+            &mut self.mux
+        };
         list.push((at, value));
     }
 

@@ -34,7 +34,12 @@ impl Pairs {
     }
 
     /// Checks a tile, in the order of tiles, by what it sends and writes.
-    pub fn note(&mut self, target: &Target, d: &Decoded, written: &[Write]) -> Result<(), CheckError> {
+    pub fn note(
+        &mut self,
+        target: &Target,
+        d: &Decoded,
+        written: &[Write],
+    ) -> Result<(), CheckError> {
         let fail = |what: String| CheckError { tile: d.tile, what };
         if let Some(spans) = self.borrowed.get(&d.tile) {
             let delay = target.first_write_after_mux + 2 * d.physical.row() as u32;

@@ -103,6 +103,14 @@ impl Points {
         self.pool[pages[at] as usize][(event % PAGE) as usize] |= what;
     }
 
+    fn unset(&mut self, tile: u32, event: u32, what: u8) {
+        if let Some(&page) = self.pages[tile as usize].get((event / PAGE) as usize)
+            && page != 0
+        {
+            self.pool[page as usize][(event % PAGE) as usize] &= !what;
+        }
+    }
+
     fn clear(&mut self) {
         self.pages.iter_mut().for_each(Vec::clear);
         self.pool.truncate(1);
@@ -147,7 +155,10 @@ pub(super) struct Engine<'a> {
     writes: Vec<Intervals>,
     /// What the last receive of a tile leaves in its pointer, forward only.
     carried: Vec<(BufferId, u32)>,
-    /// Engine time of each message.
+    /// Where the receive that was put last before all others of a tile starts to write, and the
+    /// engine event at which it sets its pointer; mirrored only.
+    wanted: Vec<(BufferId, u32, u32)>,
+    /// Engine time of each message, [`UNPLACED`] before it has one.
     at: Vec<u32>,
     early: Vec<u8>,
     /// Engine time at which everything placed is over: the horizon, when mirrored.
@@ -159,6 +170,9 @@ pub(super) struct Engine<'a> {
 }
 
 const NOWHERE: (BufferId, u32) = (BufferId(u32::MAX), 1);
+
+/// The engine time of a message without one.
+const UNPLACED: u32 = u32::MAX;
 
 impl<'a> Engine<'a> {
     pub fn new(problem: &'a Problem) -> Self {
@@ -173,7 +187,8 @@ impl<'a> Engine<'a> {
             reads: vec![Intervals::default(); problem.slot_count as usize],
             writes: vec![Intervals::default(); problem.slot_count as usize],
             carried: vec![NOWHERE; n],
-            at: vec![0; problem.messages.len()],
+            wanted: vec![(NOWHERE.0, NOWHERE.1, 0); n],
+            at: vec![UNPLACED; problem.messages.len()],
             early: vec![0; problem.receivers.len()],
             span: 0,
             release: vec![0; n],
@@ -195,6 +210,8 @@ impl<'a> Engine<'a> {
         }
         self.points.clear();
         self.carried.fill(NOWHERE);
+        self.wanted.fill((NOWHERE.0, NOWHERE.1, 0));
+        self.at.fill(UNPLACED);
         self.span = 0;
         for (release, port) in self.release.iter_mut().zip(&self.problem.ports) {
             *release = if mirror {
@@ -254,7 +271,7 @@ impl<'a> Engine<'a> {
                 continue;
             }
             let taken = self.points.get(tile, k + a) | self.points.get(tile, k + b);
-            if taken & CONTROL != 0 {
+            if taken & CONTROL != 0 && !self.joins_before(m, k) {
                 k += 1;
                 continue;
             }
@@ -272,6 +289,22 @@ impl<'a> Engine<'a> {
             break;
         }
         k
+    }
+
+    /// Whether the send of a message at `k` would go on where that of the message before it in
+    /// memory ends.
+    fn joins_before(&self, m: &Message, k: u32) -> bool {
+        let Some(before) = m.before else {
+            return false;
+        };
+        let at = self.at[before as usize];
+        let events = self.problem.messages[before as usize].events;
+        let (end, start) = if self.mirror {
+            (k + m.events, at)
+        } else {
+            (k, at.saturating_add(events))
+        };
+        at != UNPLACED && end == start
     }
 
     /// The mux windows during which a tile whose bus is borrowed from `k` on would receive:
@@ -394,10 +427,22 @@ impl<'a> Engine<'a> {
         let delay = self.problem.ports[r.tile as usize].write_delay;
         let (format, pointer, back, mux, neutral) = if self.mirror {
             let behind = x + n - delay;
-            (behind + FORMAT_LEAD, behind, x + FORMAT_LEAD - delay, x + n + 1, x + 1)
+            (
+                behind + FORMAT_LEAD,
+                behind,
+                x + FORMAT_LEAD - delay,
+                x + n + 1,
+                x + 1,
+            )
         } else {
             let write = x + delay;
-            (write - FORMAT_LEAD, write, write + n - FORMAT_LEAD, x - 1, x + n - 1)
+            (
+                write - FORMAT_LEAD,
+                write,
+                write + n - FORMAT_LEAD,
+                x - 1,
+                x + n - 1,
+            )
         };
         if r.steers {
             [format, pointer, back, mux, neutral]
@@ -443,9 +488,26 @@ impl<'a> Engine<'a> {
         let n = m.events;
         self.at[i as usize] = k;
         self.sends[m.source as usize].insert(k, k + n);
+        let joins = self.joins_before(m, k);
         let (a, b) = if self.mirror { (n, n - 1) } else { (0, 1) };
-        self.points.set(m.source, k + a, CLOSED);
-        self.points.set(m.source, k + b, CLOSED);
+        if let Some(behind) = m.behind {
+            let next = &problem.messages[behind as usize];
+            let at = self.at[behind as usize];
+            if at != UNPLACED && next.events > 1 && self.joins_before(next, at) {
+                // That one has no first event of a message any more.
+                let first = if self.mirror {
+                    at + next.events - 1
+                } else {
+                    at
+                };
+                self.points.unset(m.source, first, CLOSED);
+                self.points.unset(m.source, first + 1, CLOSED);
+            }
+        }
+        if !joins {
+            self.points.set(m.source, k + a, CLOSED);
+            self.points.set(m.source, k + b, CLOSED);
+        }
         if let Some(partner) = m.partner {
             self.sends[partner as usize].insert(k, k + n);
             let (from, to) = self.idle_window(partner, k, n);
@@ -474,6 +536,7 @@ impl<'a> Engine<'a> {
                 for e in self.wide_settings(r, x, n) {
                     self.points.set(tile, e, POINTER);
                 }
+                self.wanted[tile as usize] = (NOWHERE.0, NOWHERE.1, 0);
             } else if early == CONTINUES {
                 // Nothing may come between this and the receive that it continues.
                 let from = muxes.frontier();
@@ -485,7 +548,20 @@ impl<'a> Engine<'a> {
                 } else {
                     (x + delay - early, x - early, x + n)
                 };
-                muxes.insert(from, to);
+                let frontier = muxes.frontier();
+                if self.mirror && x >= frontier {
+                    let (buffer, offset, pointer) = self.wanted[tile as usize];
+                    if (buffer, offset) == (r.buffer, r.offset.wrapping_add(4 * m.words)) {
+                        // The one behind needs no pointer as long as nothing comes between.
+                        self.points.unset(tile, pointer, POINTER);
+                        muxes.insert(frontier, to);
+                    } else {
+                        muxes.insert(from, to);
+                    }
+                    self.wanted[tile as usize] = (r.buffer, r.offset, p);
+                } else {
+                    muxes.insert(from, to);
+                }
                 self.points.set(tile, p, POINTER);
             }
             if r.format == 0 {

@@ -55,16 +55,28 @@ pub(super) fn rows(problem: &Problem, placement: &Placement) -> Vec<Row> {
         })
         .collect();
     let mut receives = Vec::with_capacity(problem.receivers.len());
+    let start = |i: u32| placement.start[i as usize];
+    let end = |i: u32| start(i) + problem.messages[i as usize].events;
     for (m, &at) in problem.messages.iter().zip(&placement.start) {
         let row = &mut rows[m.source as usize];
         row.horizon = row.horizon.max(at + m.events.max(problem.min_sender_row));
-        row.events.push(Event::Send {
-            at,
-            buffer: m.buffer,
-            offset: m.offset,
-            words: m.words,
-            direction: m.direction,
-        });
+        // The first of several that continue each other in memory and time sends all of them.
+        if m.before.is_none_or(|b| end(b) != at) {
+            let (mut words, mut direction) = (m.words, m.direction);
+            let mut last = m;
+            while let Some(next) = last.behind.filter(|&b| start(b) == at + words) {
+                last = &problem.messages[next as usize];
+                words += last.words;
+                direction |= last.direction;
+            }
+            row.events.push(Event::Send {
+                at,
+                buffer: m.buffer,
+                offset: m.offset,
+                words,
+                direction,
+            });
+        }
         for (j, r) in (m.receivers.0 as usize..).zip(problem.receivers(m)) {
             let start = (at as i32 + r.lag) as u32;
             let write = start + problem.ports[r.tile as usize].write_delay;

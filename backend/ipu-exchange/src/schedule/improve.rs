@@ -26,11 +26,15 @@ const CLOSE: u64 = 4;
 /// Placements that are improved.
 const IMPROVED: usize = 2;
 
+/// Passes of an improvement whose work is kept back while constructions are tried: in phases of
+/// many messages a pass closes more gaps than another construction.
+const KEPT_PASSES: u64 = 4;
+
 /// Placements that are kept: rows are compared among those close to the best.
 const KEPT: usize = 4;
 
-/// Constructions after which a schedule that is close enough ends the search: the first of them
-/// may have needlessly long rows.
+/// Constructions after which a schedule that is close enough ends the search, where messages have
+/// one receiver each: the first of them may have needlessly long rows.
 const COMPARED: u32 = 3;
 
 /// A placement and what made it.
@@ -49,6 +53,8 @@ pub(super) struct Search<'a> {
     found: Vec<Found>,
     /// Constructions tried.
     tried: u32,
+    /// Whether every message has one receiver.
+    unicast: bool,
 }
 
 impl<'a> Search<'a> {
@@ -59,7 +65,7 @@ impl<'a> Search<'a> {
 
     fn limit(&self, next: u64) -> Option<Limit> {
         let best = self.found.first()?.horizon;
-        if self.tried < COMPARED && self.engine.work + next <= self.allowed {
+        if self.unicast && self.tried < COMPARED && self.engine.work + next <= self.allowed {
             return None;
         }
         if best <= self.bound {
@@ -107,6 +113,10 @@ pub(super) fn search(problem: &Problem, bound: u32) -> (Vec<Found>, Limit) {
             + WORK_EACH[1] * receives.saturating_sub(MANY),
         found: Vec::new(),
         tried: 0,
+        unicast: problem
+            .messages
+            .iter()
+            .all(|m| m.receivers.1 - m.receivers.0 == 1),
     };
     let given: Vec<u32> = (0..problem.messages.len() as u32).collect();
     search.list(&given, false, "list in the order given");
@@ -115,10 +125,7 @@ pub(super) fn search(problem: &Problem, bound: u32) -> (Vec<Found>, Limit) {
     }
     // What a list took: about as much as any other will.
     let once = search.engine.work;
-    let unicast = problem
-        .messages
-        .iter()
-        .all(|m| m.receivers.1 - m.receivers.0 == 1);
+    let unicast = search.unicast;
     lists(&mut search, &given, unicast, once);
     dispatches(&mut search, unicast, once);
     let limit = improve(&mut search, once);
@@ -158,12 +165,12 @@ fn lists(search: &mut Search, given: &[u32], unicast: bool, once: u64) {
     }
     for mirror in [false, true] {
         for (name, order) in &orders {
-            if search.goes_on(once) {
+            if search.goes_on(once + KEPT_PASSES * once) {
                 search.list(order, mirror, name);
             }
         }
     }
-    if search.goes_on(once) {
+    if search.goes_on(once + KEPT_PASSES * once) {
         search.list(given, true, "list in the order given");
     }
 }
@@ -185,8 +192,7 @@ fn dispatches(search: &mut Search, unicast: bool, once: u64) {
         if driver == Driver::Receiver && !unicast {
             continue;
         }
-        // What improvement takes is kept back.
-        let kept = 4 * once;
+        let kept = KEPT_PASSES * once;
         if !search.goes_on(kept + once) {
             return;
         }

@@ -160,6 +160,9 @@ const ROW_SLACK: u32 = 2;
 /// Percent by which its longest row must be shorter then.
 const SHORTER: u32 = 10;
 
+/// Schedules whose rows are compared with those of the best: encoding takes as long as a list.
+const MAX_COMPARED: u32 = 2;
+
 /// The longest horizon that is close to a horizon.
 fn slack(horizon: u32) -> u32 {
     horizon + (u64::from(horizon) * u64::from(ROW_SLACK) / 1000) as u32
@@ -229,15 +232,17 @@ pub fn schedule_with(
     // The certificate counts the words of rows, so that they are encoded in any case.
     let budget = options.row_words.unwrap_or(u32::MAX);
     let mut best: Option<Encoded> = None;
+    let mut compared = 0;
     for candidate in found {
         let Some(kept) = &best else {
             best = Some(Encoded::new(target, &problem, candidate)?);
             continue;
         };
         let over = kept.longest.0 > budget;
-        if !over && candidate.horizon > slack(kept.horizon) {
+        if !over && (compared == MAX_COMPARED || candidate.horizon > slack(kept.horizon)) {
             break;
         }
+        compared += 1;
         let other = Encoded::new(target, &problem, candidate)?;
         if other.better(kept, budget) {
             best = Some(other);

@@ -90,6 +90,10 @@ pub(super) struct Message {
     pub slots: (u32, u32),
     /// Earliest start on an empty chip: no mux is set before event 1.
     pub earliest: u32,
+    /// The message whose words stand before its own in memory, and the one whose words stand
+    /// behind: sent without a gap they need one address.
+    pub before: Option<u32>,
+    pub behind: Option<u32>,
 }
 
 /// A phase ready to be scheduled.
@@ -481,6 +485,7 @@ pub(super) fn prepare(
     if memory == Memory::Absolute {
         elements(target, &mut problem);
     }
+    chain(&mut problem);
     Ok(problem)
 }
 
@@ -572,8 +577,35 @@ fn messages(problem: &mut Problem, index: &[u32], p: &Piece, to: &[(u32, u32)], 
             receivers: (first, problem.receivers.len() as u32),
             slots: (0, 0),
             earliest: earliest as u32,
+            before: None,
+            behind: None,
         });
         done += words;
+    }
+}
+
+/// Notes which messages of words continue each other in memory, no more of them in a row than a
+/// message may have words.
+fn chain(problem: &mut Problem) {
+    let mut order: Vec<u32> = (0..problem.messages.len() as u32).collect();
+    let place = |m: &Message| (m.source, m.buffer, m.offset);
+    order.retain(|&i| problem.messages[i as usize].partner.is_none());
+    order.sort_by_key(|&i| (place(&problem.messages[i as usize]), i));
+    // Last messages of chains, with the words of each, by where they end.
+    let mut ends: HashMap<(u32, BufferId, u32), (u32, u32)> = HashMap::with_capacity(order.len());
+    for i in order {
+        let m = &problem.messages[i as usize];
+        let mut words = m.words;
+        let before = ends.remove(&place(m));
+        let before = before.filter(|b| b.1 + words <= MAX_MESSAGE);
+        if let Some((b, so_far)) = before {
+            words += so_far;
+            problem.messages[b as usize].behind = Some(i);
+            problem.messages[i as usize].before = Some(b);
+        }
+        let m = &problem.messages[i as usize];
+        let end = (m.source, m.buffer, m.offset + 4 * m.words);
+        ends.insert(end, (i, words));
     }
 }
 
