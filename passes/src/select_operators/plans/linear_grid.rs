@@ -169,13 +169,13 @@ fn plan(
     let f16 = ElementType::F16;
     let rows = Split::even(m, gm, 1, gk);
     let order = stream::order(partials);
-    let first = grid_of.first(machine);
+    let [first_left, first] = grid_of.first(machine);
     let x = match streamed {
-        Some(steps) if steps > 1 => grid_of.left_home(k, rows, first),
+        Some(steps) if steps > 1 => grid_of.left_home(k, rows, first_left),
         _ => grid_of.left(k, rows),
     };
     let w = match streamed {
-        Some(_) => grid_of.weights_home(k, columns, order, first),
+        Some(steps) => grid_of.weights_home((k, steps), columns, order, first),
         None => grid_of.weights(k, columns, order),
     };
     let result = grid(
