@@ -147,7 +147,32 @@ fn on_grids(machine: &Machine<'_>, product: &Product, units: &[u32], deep: bool)
         }
     }
     let mut out = best(machine, resident, MOST);
-    out.extend(best(machine, distributed, MOST_DISTRIBUTED));
+    out.extend(ladder(machine, distributed));
+    out
+}
+
+/// The better plans with distributed weights: the fastest, and the fastest of those whose homes are
+/// small and smaller. All weights of a model share the memory, so that the smallest count.
+fn ladder(machine: &Machine<'_>, plans: Vec<Candidate>) -> Vec<Candidate> {
+    let home = |c: &Candidate| match c.plan.operands.get(1) {
+        Some(w) => bytes(&[(w, ElementType::F16)]),
+        None => 0,
+    };
+    // Rungs are a tenth apart.
+    let mut order: Vec<&Candidate> = plans.iter().filter(|c| fits(machine, c)).collect();
+    order.sort_by_key(|c| c.plan.compute_cycles + c.plan.exchange_cycles);
+    let mut rungs: Vec<Candidate> = Vec::new();
+    let mut least = u64::MAX;
+    for c in order {
+        if rungs.len() < MOST_DISTRIBUTED / 2 && home(c) < least - least / 10 {
+            least = home(c);
+            rungs.push(c.clone());
+        }
+    }
+    let mut out = best(machine, plans, MOST_DISTRIBUTED);
+    rungs.retain(|c| !out.contains(c));
+    out.truncate(MOST_DISTRIBUTED - rungs.len());
+    out.extend(rungs);
     out
 }
 
