@@ -47,3 +47,18 @@ func.func private @short(tensor<2x4x16xf16, #ipu.layout<rows 2 x 3 stride 1, col
 // expected-error@+2 {{failed to parse Ipu_LayoutAttr parameter 'order'}}
 // expected-error@+1 {{expected ::ipu::ElementOrder to be one of: rows, panels, weights8, weights16}}
 #layout = #ipu.layout<rows 1 x 4 stride 0, columns 1 x 4 stride 0, order columns>
+
+// -----
+
+// expected-error@+1 {{plan has 2 steps with resident weights; steps bring 'weights distributed'}}
+#plan = #ipu.plan<gemm grid 2 x 2 k 2 steps 2, partials f16, compute 1 cycles, exchange 1 cycles, best of 1>
+
+// -----
+
+// expected-error@+1 {{plan has 0 as steps, at least 1 is needed}}
+#plan = #ipu.plan<gemm grid 2 x 2 steps 0 weights distributed, partials f16, compute 1 cycles, exchange 1 cycles, best of 1>
+
+// -----
+
+// expected-error@+1 {{plan of family 'rowwise' has distributed weights; only 'gemm' has any}}
+#plan = #ipu.plan<rowwise grid 2 x 2 weights distributed, partials f16, compute 1 cycles, exchange 1 cycles, best of 1>

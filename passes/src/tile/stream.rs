@@ -4,7 +4,7 @@
 use super::{Builder, TileError, error};
 use crate::select_operators::plans::stream::{self, Grid, columns_view, rows_view};
 use ipu_program::graph::{Op, ValueId};
-use ipu_program::layout::Layout;
+use ipu_program::layout::{Layout, PANEL};
 use ipu_program::plan::{Plan, Residency};
 use ipu_program::tile::BufferId;
 use ipu_program::types::TensorType;
@@ -53,12 +53,13 @@ impl Builder<'_> {
                 "the plan has distributed weights, and operands that are not at home in its grid";
             return Err(error(op, why));
         }
-        if plan.steps > 1 && k.div_ceil(16) < plan.steps.saturating_mul(plan.grid_k) {
+        // Every part of the contraction has a share of the first step, which starts its sums.
+        let panels = stream::depth(k, plan.steps).div_ceil(PANEL);
+        if plan.steps > 1 && panels < plan.grid_k {
             let why = format!(
-                "the plan has {} steps on {} parts of the contraction, which has {} panels only",
-                plan.steps,
-                plan.grid_k,
-                k.div_ceil(16)
+                "the plan has {} parts of the contraction, but its {} steps have {panels} panels of \
+                 16 each at most",
+                plan.grid_k, plan.steps
             );
             return Err(error(op, why));
         }

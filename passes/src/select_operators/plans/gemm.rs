@@ -220,10 +220,10 @@ fn whole(
     let columns = Split::even(n, gn, PANEL, 1);
     let narrow = partials == ElementType::F16;
     let order = stream::order(partials);
-    let first = grid_of.first(machine);
+    let [first_left, first] = grid_of.first(machine);
     let resident = grid_of.weights(k, columns, order);
     let x = match streamed {
-        Some(steps) if steps > 1 => grid_of.left_home(k, rows, first),
+        Some(steps) if steps > 1 => grid_of.left_home(k, rows, first_left),
         _ => grid_of.left(k, rows),
     };
     let b = Layout {
@@ -233,7 +233,7 @@ fn whole(
         ..resident.clone()
     };
     let w = match streamed {
-        Some(_) => grid_of.weights_home(k, columns, order, first),
+        Some(steps) => grid_of.weights_home((k, steps), columns, order, first),
         None => resident,
     };
     let memory = if narrow {

@@ -147,7 +147,32 @@ fn on_grids(machine: &Machine<'_>, product: &Product, units: &[u32], deep: bool)
         }
     }
     let mut out = best(machine, resident, MOST);
-    out.extend(best(machine, distributed, MOST_DISTRIBUTED));
+    out.extend(ladder(machine, distributed));
+    out
+}
+
+/// The better plans with distributed weights: the fastest, and the fastest of those whose homes are
+/// small and smaller. All weights of a model share the memory, so that the smallest count.
+fn ladder(machine: &Machine<'_>, plans: Vec<Candidate>) -> Vec<Candidate> {
+    let home = |c: &Candidate| match c.plan.operands.get(1) {
+        Some(w) => bytes(&[(w, ElementType::F16)]),
+        None => 0,
+    };
+    // Rungs are a tenth apart.
+    let mut order: Vec<&Candidate> = plans.iter().filter(|c| fits(machine, c)).collect();
+    order.sort_by_key(|c| c.plan.compute_cycles + c.plan.exchange_cycles);
+    let mut rungs: Vec<Candidate> = Vec::new();
+    let mut least = u64::MAX;
+    for c in order {
+        if rungs.len() < MOST_DISTRIBUTED / 2 && home(c) < least - least / 10 {
+            least = home(c);
+            rungs.push(c.clone());
+        }
+    }
+    let mut out = best(machine, plans, MOST_DISTRIBUTED);
+    rungs.retain(|c| !out.contains(c));
+    out.truncate(MOST_DISTRIBUTED - rungs.len());
+    out.extend(rungs);
     out
 }
 
@@ -169,13 +194,13 @@ fn plan(
     let f16 = ElementType::F16;
     let rows = Split::even(m, gm, 1, gk);
     let order = stream::order(partials);
-    let first = grid_of.first(machine);
+    let [first_left, first] = grid_of.first(machine);
     let x = match streamed {
-        Some(steps) if steps > 1 => grid_of.left_home(k, rows, first),
+        Some(steps) if steps > 1 => grid_of.left_home(k, rows, first_left),
         _ => grid_of.left(k, rows),
     };
     let w = match streamed {
-        Some(_) => grid_of.weights_home(k, columns, order, first),
+        Some(steps) => grid_of.weights_home((k, steps), columns, order, first),
         None => grid_of.weights(k, columns, order),
     };
     let result = grid(

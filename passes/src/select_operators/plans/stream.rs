@@ -5,11 +5,14 @@
 //! multiply by that part, in whole panels, so that a tile holds 1 / `gm` of what it multiplies by. A
 //! piece of a home goes to `gm` tiles in one multicast. With several *steps* the contraction is worked
 //! through in as many parts, one after the other; the left operand then has a home as well, and of
-//! both only the blocks of one step are on a tile at a time. Steps are consecutive parts of the
-//! contraction: which tile sends a panel does not matter, as every tile has as many to send.
+//! both only the blocks of one step are on a tile at a time.
 //!
-//! A home begins one tile behind the grid where there is a tile to spare: then no tile holds anything
-//! of its own block, and nothing is copied on a tile.
+//! Steps are consecutive parts of the contraction. Which tile sends a panel does not matter to the
+//! exchange, as every tile has as many to send; but what a tile has of its own blocks it must copy,
+//! which takes a launch. So a home begins some tiles behind the grid, where there are tiles to spare:
+//! the left operand's with the tiles of the next rows, the weights' with those of the next part of the
+//! contraction. The latter helps where blocks are whole pieces of the home, that is, where the
+//! contraction is whole blocks of equal depth.
 
 use super::{Machine, copied, gemm, grid, moves};
 use ipu_program::graph::Activation;
@@ -81,31 +84,42 @@ impl Grid {
         }
     }
 
-    /// Rows of weights, or columns of a left operand, divided among the tiles along `k` and another
-    /// axis of `parts` parts `stride` tiles apart.
-    fn home(&self, extent: u32, parts: u32, stride: u32) -> Split {
-        let [_, k, _] = self.strides();
-        Split::even(extent, self.k * parts, PANEL, stride).grouped(parts, k)
-    }
-
-    /// The home of weights of `k` rows.
-    pub fn weights_home(&self, k: u32, columns: Split, order: ElementOrder, first: u32) -> Layout {
-        let [rows, ..] = self.strides();
+    /// The home of weights of `k` rows that are worked through in `steps`. Where the contraction is
+    /// whole blocks of equal depth, each block of a step is divided among tiles of its own.
+    pub fn weights_home(
+        &self,
+        (k, steps): (u32, u32),
+        columns: Split,
+        order: ElementOrder,
+        first: u32,
+    ) -> Layout {
+        let [row, depth, _] = self.strides();
+        let blocks = steps * self.k;
+        let even = k.is_multiple_of(PANEL * blocks) && self.rows >= steps;
+        let rows = match even {
+            false => Split::even(k, self.k * self.rows, PANEL, row).grouped(self.rows, depth),
+            true => {
+                let pieces = self.rows / steps;
+                let period = k / blocks;
+                Split {
+                    parts: blocks * pieces,
+                    period: if blocks > 1 { period } else { 0 },
+                    ..Split::even(period, pieces, PANEL, steps * row)
+                }
+                .grouped(pieces, if self.k > 1 { depth } else { row })
+            }
+        };
         Layout {
             first_tile: first,
-            ..grid(
-                self.home(k, self.rows, rows),
-                columns,
-                order,
-                MemoryClass::Any,
-            )
+            ..grid(rows, columns, order, MemoryClass::Any)
         }
     }
 
     /// The home of a left operand of `k` columns.
     pub fn left_home(&self, k: u32, rows: Split, first: u32) -> Layout {
-        let [.., columns] = self.strides();
-        let split = self.home(k, self.columns, columns);
+        let [_, depth, column] = self.strides();
+        let columns = self.columns;
+        let split = Split::even(k, self.k * columns, PANEL, column).grouped(columns, depth);
         Layout {
             first_tile: first,
             ..grid(rows, split, ElementOrder::Panels, MemoryClass::Any)
@@ -134,9 +148,18 @@ impl Grid {
         )
     }
 
-    /// The first tile of homes on a machine.
-    pub fn first(&self, machine: &Machine<'_>) -> u32 {
-        u32::from(self.tiles() < machine.tiles && self.columns * self.k > 1)
+    /// The first tiles of the homes of the left operand and of the weights on a machine: those of the
+    /// next row part, and of the next part of the contraction or of the columns, if there are so many.
+    pub fn first(&self, machine: &Machine<'_>) -> [u32; 2] {
+        let [row, ..] = self.strides();
+        let spare = machine.tiles.saturating_sub(self.tiles());
+        let left = if self.rows > 1 && spare >= row {
+            row
+        } else {
+            0
+        };
+        let weights = u32::from(self.k * self.columns > 1 && spare >= 1);
+        [left, weights]
     }
 }
 
@@ -206,7 +229,12 @@ pub fn has_homes(plan: &Plan, k: u32) -> bool {
         return false;
     };
     let same = |a: &Layout, b: &Layout| super::same_places(a, b);
-    let weights = grid.weights_home(k, w.columns, order(plan.partials), w.first_tile);
+    let weights = grid.weights_home(
+        (k, plan.steps),
+        w.columns,
+        order(plan.partials),
+        w.first_tile,
+    );
     let left = match plan.steps {
         1 => grid.left(k, x.rows),
         _ => grid.left_home(k, x.rows, x.first_tile),
@@ -303,6 +331,11 @@ pub fn blocks(machine: &Machine<'_>, plan: &Plan, k: u32) -> Option<Blocks> {
         };
         let messages = groups * pieces(weights.rows.block, w.rows.block);
         let mut events = bytes / 4 + moves::MESSAGE * u64::from(messages);
+        // A tile that sends may have less to send in a step than it has; how much less is left open.
+        let share =
+            |words: u64, home: u32, block: u32| words * u64::from(home) / u64::from(block.max(1));
+        let (home, block) = (w.rows.block.min(deep), weights.rows.block);
+        let mut sent = share(events, home, block);
         if w.first_tile == 0 {
             let own = w.rows.block.min(weights.rows.block).div_ceil(PANEL) * group;
             moved.before += moves::local_copy(machine, own, groups * PANEL);
@@ -312,13 +345,16 @@ pub fn blocks(machine: &Machine<'_>, plan: &Plan, k: u32) -> Option<Blocks> {
             let storage = left.storage(f16);
             bytes += u64::from(storage.bytes());
             let panels = u64::from(storage.padded_columns() / PANEL);
-            events += u64::from(storage.bytes()) / 4 + moves::MESSAGE * panels;
+            let received = u64::from(storage.bytes()) / 4 + moves::MESSAGE * panels;
+            let (home, block) = (x.columns.block.min(deep), left.columns.block);
+            sent += share(received, home, block);
+            events += received;
             if x.first_tile == 0 {
                 let wide = x.columns.block.min(left.columns.block);
                 moved.before += moves::local_copy(machine, left.rows.block, wide);
             }
         }
-        moved.events += events;
+        moved.events += events.max(sent);
         most = most.max(bytes);
     }
     moved.events += machine.phase(0) * (parts.len() as u64 - 1);
@@ -373,13 +409,13 @@ mod tests {
 
     /// A plan on a grid with its operands at home.
     fn plan(grid: Grid, [m, k, n]: [u32; 3], steps: u32, partials: ElementType) -> Plan {
-        let first = grid.first(&machine());
+        let [first_left, first] = grid.first(&machine());
         let [row, _, column] = grid.strides();
         let rows = Split::even(m, grid.rows, 1, row);
         let columns = Split::even(n, grid.columns, PANEL, column);
         let left = match steps {
             1 => grid.left(k, rows),
-            _ => grid.left_home(k, rows, first),
+            _ => grid.left_home(k, rows, first_left),
         };
         Plan {
             family: Family::Gemm,
@@ -389,7 +425,10 @@ mod tests {
             steps,
             weights: Residency::Distributed,
             partials,
-            operands: vec![left, grid.weights_home(k, columns, order(partials), first)],
+            operands: vec![
+                left,
+                grid.weights_home((k, steps), columns, order(partials), first),
+            ],
             compute_cycles: 0,
             exchange_cycles: 0,
             candidates: 0,
@@ -429,6 +468,7 @@ mod tests {
             prop_assert!(once(w, depth, n));
             prop_assert!(steps_wanted == 1 || once(x, m, depth));
             prop_assert!(w.tile_end() <= grid.tiles() + 1);
+            prop_assert!(x.tile_end() <= grid.tiles() + grid.strides()[0]);
             // Steps follow each other and cover the contraction, each on all tiles of the grid.
             let mut next = 0;
             for range in steps(depth, steps_wanted) {
@@ -474,20 +514,25 @@ mod tests {
                 let from = TensorType::new([depth, n], f16);
                 let view = rows_view(n, range);
                 let moved = moves::exact(&machine, (w, &from), Some(&view), (&to.0, &to.1)).unwrap();
-                prop_assert_eq!((moved.before, moved.after), (0, 0));
+                // Whole blocks of equal depth need no copies.
+                let even = panels % (steps_wanted * k) == 0 && rows >= steps_wanted;
+                prop_assert!(!even || moved.before == 0);
+                prop_assert_eq!(moved.after, 0);
                 real += moved.events;
                 if steps_wanted > 1 {
                     let to = (grid.left(deep, x.rows), TensorType::new([m, deep], f16));
                     let from = TensorType::new([m, depth], f16);
                     let view = columns_view(m, depth, range);
                     let moved = moves::exact(&machine, (x, &from), Some(&view), (&to.0, &to.1)).unwrap();
-                    prop_assert_eq!(moved.after, 0);
+                    prop_assert_eq!((moved.before, moved.after), (0, 0));
                     real += moved.events;
                 }
             }
             let price = price.moved.events - machine.phase(0) * (list.len() as u64 - 1);
             prop_assert!(real <= price + price / 4 + 64, "{real} of {price}");
-            prop_assert!(price <= real + real / 4 + 64, "{real} of {price}");
+            // Few tiles that send are taken to send all in every step.
+            let many = steps_wanted == 1 || (rows >= steps_wanted && columns >= steps_wanted);
+            prop_assert!(!many || price <= real + real / 4 + 64, "{real} of {price}");
         }
     }
 }

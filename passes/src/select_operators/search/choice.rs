@@ -2,7 +2,7 @@
 
 use super::price::LayoutId;
 use ipu_program::layout::Layout;
-use ipu_program::plan::Plan;
+use ipu_program::plan::{Plan, Residency};
 use std::collections::BTreeSet;
 use std::hash::Hash;
 
@@ -51,12 +51,17 @@ pub fn retain(list: Vec<Choice>, most: usize) -> Vec<Choice> {
         order.sort_by_key(|&i| (key(&list[i]), i));
         order
     };
-    let orders = [
+    let distributed = |c: &Choice| c.plan.weights == Residency::Distributed;
+    let mut orders = vec![
         order(&|c| c.plan.compute_cycles + c.plan.exchange_cycles),
         order(&arrives),
         order(&leaves),
         order(&|c| c.persistent + c.temporary + c.result_bytes),
     ];
+    if list.iter().any(distributed) {
+        // Weights of all operators share a tile.
+        orders.push(order(&|c| c.persistent));
+    }
     // The fastest of every division of rows and of columns, and of every class of memory.
     let (mut columns, mut rows, mut sizes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for &i in &orders[1] {

@@ -560,6 +560,62 @@ impl<'p> Frontier<'p> {
         total.cycles(self.machine)
     }
 
+    /// The choices of all steps that need the fewest bytes for weights and, of those, the least memory
+    /// besides; `None` where an operand cannot be brought to any of them.
+    pub fn smallest(&mut self) -> Option<Vec<u32>> {
+        let mut state = State::default();
+        let mut trace = Vec::new();
+        for s in 0..self.problem.steps.len() {
+            let context = Self::context(&self.problem.steps[s], &state);
+            let mut list = self.plans_in(s, &context);
+            let choices = &self.choices;
+            let key = |c: u32| {
+                let c = &choices[c as usize];
+                let memory = c.temporary + c.result_bytes + c.operand_bytes.iter().sum::<u64>();
+                (c.persistent, memory, c.plan.compute_cycles)
+            };
+            list.sort_by_key(|&c| (key(c), c));
+            let found = list.into_iter().find_map(|choice| {
+                let followed = self.follow_choice(s, &state, choice)?;
+                Some((choice, followed.state))
+            });
+            let (choice, next) = found?;
+            trace.push(choice);
+            state = next;
+        }
+        Some(trace)
+    }
+
+    /// Adds a trace of choices and says its label; `None` where one cannot follow.
+    pub fn label(&mut self, choices: &[u32]) -> Option<Front> {
+        let mut label = Label {
+            cycles: 0,
+            persistent: 0,
+            peak: 0,
+            form: 0,
+            node: START,
+        };
+        let mut state = State::default();
+        for (s, &choice) in choices.iter().enumerate() {
+            let followed = self.follow_choice(s, &state, choice)?;
+            let c = &self.choices[choice as usize];
+            label.cycles += c.plan.compute_cycles + followed.around;
+            label.persistent += c.persistent;
+            label.peak = label.peak.max(followed.most);
+            label.form = label.form.wrapping_add(self.form(s, choice));
+            self.nodes.push(Node {
+                parent: label.node,
+                what: What::Choice(choice),
+            });
+            label.node = self.nodes.len() as u32 - 1;
+            state = followed.state;
+        }
+        Some(Front {
+            state,
+            labels: vec![label],
+        })
+    }
+
     /// Follows a choice from a state: the state after it, cycles of compute, of its own exchange and
     /// of moves, the layouts that arguments get, and the most bytes that live.
     pub fn follow_choice(&mut self, s: usize, state: &State, choice: u32) -> Option<Followed> {

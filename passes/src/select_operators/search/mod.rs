@@ -138,7 +138,7 @@ pub fn search(
         Streams::None if crowded(&problem, machine) => Streams::Fitting,
         given => given,
     };
-    let mut widenings = 0;
+    let (mut widenings, mut hopeless) = (0, false);
     while widenings <= WIDENINGS {
         let machine = Machine {
             streams,
@@ -153,7 +153,7 @@ pub fn search(
         }
         prepared.map_err(|s| no_plan(&frontier, s))?;
         // With more persistent bytes than a tile has, whatever is chosen, there is nothing to search.
-        let hopeless = frontier.rest(0) > limits.memory;
+        hopeless = frontier.rest(0) > limits.memory;
         if !hopeless {
             let fronts = run(&mut frontier);
             if !fronts.is_empty() {
@@ -181,7 +181,14 @@ pub fn search(
     let mut frontier = Frontier::new(&problem, machine, limits, prices);
     set_pins(&mut frontier, pins);
     frontier.prepare().map_err(|s| no_plan(&frontier, s))?;
-    let mut fronts = run(&mut frontier);
+    // Without a limit the search would look for the fastest; where weights alone are too many, only
+    // the smallest matters.
+    let mut fronts = match hopeless {
+        true => Vec::new(),
+        false => run(&mut frontier),
+    };
+    let smallest = frontier.smallest();
+    fronts.extend(smallest.and_then(|trace| frontier.label(&trace)));
     // The search counts largest shards as if all were on one tile; what counts is the fullest tile.
     for front in &mut fronts {
         front.labels.sort_by_key(|l| (l.persistent + l.peak, *l));
