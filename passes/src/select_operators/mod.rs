@@ -79,6 +79,8 @@ pub struct Finalist {
     pub reasons: Vec<String>,
     /// Estimated cycles.
     pub estimated_cycles: u64,
+    /// Bytes on a tile of records of kernels and rows of exchanges, about.
+    pub code_bytes: u64,
 }
 
 /// What selection found.
@@ -165,6 +167,7 @@ pub fn select(
                 graph: f.graph,
                 reasons: vec![place, memory, proof],
                 estimated_cycles: f.cycles,
+                code_bytes: f.code,
             }
         })
         .collect();

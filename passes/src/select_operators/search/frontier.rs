@@ -6,7 +6,7 @@
 //! remain that no other beats in all of cycles, persistent bytes and peak, and some that differ in the
 //! plan of a heavy operator, so that the end has alternatives to offer.
 
-use super::choice::{Choice, retain};
+use super::choice::{Choice, note_twins, retain};
 use super::front::{Front, Label, State, reduce};
 use super::price::{LayoutId, Prices};
 use super::problem::{Operand, Origin, Problem, Step};
@@ -155,6 +155,7 @@ impl<'p> Frontier<'p> {
             self.met.insert("plans of an operator");
             found = retain(found, self.limits.plans);
         }
+        note_twins(&mut found);
         let first = self.choices.len() as u32;
         self.choices.extend(found);
         let ids: Vec<u32> = (first..self.choices.len() as u32).collect();
@@ -213,6 +214,7 @@ impl<'p> Frontier<'p> {
             temporary,
             result_bytes,
             operand_bytes,
+            twin: false,
         }
     }
 
@@ -395,7 +397,8 @@ impl<'p> Frontier<'p> {
                 continue;
             };
             let c = &self.choices[choice as usize];
-            let persistent = c.persistent;
+            let code = e.code();
+            let persistent = c.persistent + code;
             let form = self.form(s, choice);
             for &i in members[g] {
                 let front = &fronts[i];
@@ -413,6 +416,7 @@ impl<'p> Frontier<'p> {
                         persistent,
                         peak,
                         form: label.form.wrapping_add(form),
+                        code: label.code + code,
                         node: self.nodes.len() as u32,
                     });
                     self.nodes.push(Node {
@@ -550,6 +554,7 @@ impl<'p> Frontier<'p> {
         Some(Followed {
             state: after,
             moved: e.moved.with(e.own),
+            code: e.code(),
             placed: e.placed,
             copied: e.copies,
             around,
@@ -572,4 +577,6 @@ pub struct Followed {
     pub around: u64,
     /// Most bytes that lived.
     pub most: u64,
+    /// Bytes of records and rows.
+    pub code: u64,
 }

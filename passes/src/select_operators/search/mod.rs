@@ -98,6 +98,8 @@ pub struct Selected {
     pub cycles: u64,
     /// Bytes on a tile of what the host writes.
     pub persistent: u64,
+    /// Bytes on a tile of records of kernels and rows of exchanges, about.
+    pub code: u64,
     /// Most bytes on a tile of everything else.
     pub peak: u64,
 }
@@ -176,9 +178,11 @@ pub fn search(
     finish(&mut frontier, &fronts, explain)
 }
 
-/// Bytes of a tile.
+/// Bytes of a tile for weights, values, records and rows: what lies behind the code of kernels and
+/// supervisor, the window of the host and the state of the runtime, as far as the loader reaches.
 fn tile_memory(machine: &Machine<'_>) -> u64 {
-    u64::from(machine.target.memory_end - machine.target.memory_base)
+    let t = machine.target;
+    u64::from(t.loader_end - t.runtime_state_base - t.runtime_state_bytes)
 }
 
 /// The error of a graph that fits in no plan that was found.
@@ -200,7 +204,7 @@ fn too_large(frontier: &Frontier<'_>, least: &memory::Footprint) -> SelectError 
         location: op.location.clone(),
         message: format!(
             "the model does not fit: the smallest plans that were found need {} bytes on tile {} \
-             at 'nn.{}', a tile has {}; {more}{narrow}a smaller batch or fewer layers at a time \
+             at 'nn.{}', a tile has {} for them; {more}{narrow}a smaller batch or fewer layers at a time \
              help",
             least.bytes,
             least.tile,
@@ -231,6 +235,7 @@ fn start() -> Front {
             persistent: 0,
             peak: 0,
             form: 0,
+            code: 0,
             node: START,
         }],
     }
@@ -353,7 +358,8 @@ fn selected(frontier: &mut Frontier<'_>, label: &Label) -> Option<Selected> {
     Some(Selected {
         graph,
         cycles: label.cycles,
-        persistent: label.persistent,
+        persistent: label.persistent - label.code,
+        code: label.code,
         peak: label.peak,
     })
 }
