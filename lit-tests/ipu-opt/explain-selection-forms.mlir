@@ -3,7 +3,7 @@
 // RUN: ipu-opt %s --ipu-select-operators="tiles=8 finalists=1" --explain-selection -o %t.mlir 2>&1 | FileCheck %s
 // RUN: ipu-opt %s --ipu-select-operators="tiles=8 finalists=1" --explain-selection=json -o %t.mlir 2>&1 | FileCheck %s --check-prefix=JSON
 
-// CHECK: explain-selection-forms.mlir:[[# @LINE + 17]]:{{[0-9]+}}: nn.linear gemm grid
+// CHECK: explain-selection-forms.mlir:[[# @LINE + 15]]:{{[0-9]+}}: nn.linear gemm grid
 // CHECK-NEXT: form by linear-of-matmul
 // CHECK: other form: nn.linear to tensor<8x96xf16> instead of 3 nn.linear to tensor<8x32xf16>,{{.*}} by merge-linears: {{[0-9]+}} cycles, +{{[0-9]+}}; algebra:
 // CHECK-NOT: nn.matmul to

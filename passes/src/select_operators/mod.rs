@@ -162,7 +162,10 @@ pub fn select(
                 [] => "optimal: true".to_owned(),
                 met => format!("optimal: false, bounded by {}", met.join(", ")),
             };
-            let memory = format!("{} bytes of weights, {} of values", f.persistent, f.peak);
+            let memory = format!(
+                "{} bytes of weights, {} of values, {} of records and rows",
+                f.persistent, f.peak, f.code
+            );
             Finalist {
                 graph: f.graph,
                 reasons: vec![place, memory, proof],

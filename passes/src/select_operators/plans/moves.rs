@@ -21,7 +21,9 @@ use std::ops::Range;
 pub(super) const MESSAGE: u64 = 3;
 
 /// Bytes of the row of a tile for a message that it sends or receives: an instruction for each of its
-/// controls, about. `passes/tests/selected_memory.rs` compares the sum with the rows of examples.
+/// controls. The tile of the longest row is another one in every phase, so that the sum over phases is
+/// too much where phases are few and small; `passes/tests/selected_memory.rs` compares it with the rows
+/// of examples.
 const ROW_MESSAGE: u64 = 4 * MESSAGE;
 /// Bytes of a record of the kernel that copies blocks.
 const COPY_RECORD: u64 = 4 * 12;

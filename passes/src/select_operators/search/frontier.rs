@@ -70,6 +70,8 @@ pub struct Frontier<'p> {
     pub only: Option<(usize, u32)>,
     /// Demands on the plans of steps.
     pub pins: Vec<Option<super::pin::Pin>>,
+    /// Steps after which something was left.
+    pub reached: usize,
     /// Fewest persistent bytes of the steps from each on.
     rest: Vec<u64>,
     /// Steps that take a good part of all cycles.
@@ -104,6 +106,7 @@ impl<'p> Frontier<'p> {
             lists: Vec::new(),
             only: None,
             pins: vec![None; n],
+            reached: 0,
             rest: vec![0; n + 1],
             heavy: vec![false; n],
         }
@@ -444,6 +447,9 @@ impl<'p> Frontier<'p> {
             if reduce(&mut front.labels, &self.limits) {
                 self.met.insert("labels of a state");
             }
+        }
+        if !out.is_empty() {
+            self.reached = self.reached.max(s + 1);
         }
         self.beam(s, out)
     }

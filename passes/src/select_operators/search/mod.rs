@@ -115,7 +115,7 @@ pub struct Found {
     pub explanation: Option<explain::Explanation>,
 }
 
-/// How often the search is widened when nothing fits.
+/// How often the search is widened when nothing fits but most of the steps did.
 const WIDENINGS: usize = 2;
 
 /// Finds the best plans of all operators of a graph in normal form. `prices` may be those of other
@@ -143,6 +143,10 @@ pub fn search(
         let fronts = run(&mut frontier);
         if !fronts.is_empty() {
             return finish(&mut frontier, &fronts, explain);
+        }
+        // What ends long before the last step is not rescued by a wider search.
+        if frontier.reached * 10 < problem.steps.len() * 9 {
+            break;
         }
         limits = limits.wider();
     }
@@ -180,6 +184,8 @@ pub fn search(
 
 /// Bytes of a tile for weights, values, records and rows: what lies behind the code of kernels and
 /// supervisor, the window of the host and the state of the runtime, as far as the loader reaches.
+/// Rows of no more than one memory element have a place of their own in front of that state, which is
+/// not counted.
 fn tile_memory(machine: &Machine<'_>) -> u64 {
     let t = machine.target;
     u64::from(t.loader_end - t.runtime_state_base - t.runtime_state_bytes)
