@@ -30,6 +30,16 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// Whether another plan divides the work in the same way and leaves the result in the same places.
+    pub fn reads_as(&self, other: &Choice) -> bool {
+        let key = |c: &Choice| {
+            let p = &c.plan;
+            let grid = [p.grid_rows, p.grid_columns, p.grid_k];
+            (p.family, grid, p.partials, c.result_id)
+        };
+        key(self) == key(other)
+    }
+
     /// What tells plans apart that a person would call different: the division, and the partial sums
     /// where they make a difference.
     pub fn form(&self) -> impl Hash + Ord + Copy + use<> {

@@ -66,7 +66,8 @@ pub struct Frontier<'p> {
     nodes: Vec<Node>,
     /// The choices of segments that were solved apart.
     lists: Vec<Vec<u32>>,
-    /// A step that has one choice only, for [`super::explain`].
+    /// A step that has one choice only, or those that differ from it in where operands are, for
+    /// [`super::explain`].
     pub only: Option<(usize, u32)>,
     /// Demands on the plans of steps.
     pub pins: Vec<Option<super::pin::Pin>>,
@@ -290,13 +291,16 @@ impl<'p> Frontier<'p> {
     /// with which each context is reached.
     fn contenders(&mut self, s: usize, contexts: &[(Context, u64)]) -> Vec<(usize, u32)> {
         let mut ranked: Vec<(u64, usize, u32)> = Vec::new();
-        if let Some((_, only)) = self.only.filter(|o| o.0 == s) {
-            let groups = 0..contexts.len();
-            return groups.map(|g| (g, only)).collect();
-        }
+        let only = self.only.filter(|o| o.0 == s).map(|o| o.1);
         let mut wanted = Vec::new();
         for (g, (context, best)) in contexts.iter().enumerate() {
-            for choice in self.plans_in(s, context) {
+            let mut plans = self.plans_in(s, context);
+            if let Some(only) = only {
+                let like = &self.choices[only as usize];
+                plans.retain(|&c| c != only && self.choices[c as usize].reads_as(like));
+                plans.push(only);
+            }
+            for choice in plans {
                 wanted.extend(self.moves_of(s, context, choice));
                 ranked.push((*best, g, choice));
             }

@@ -188,9 +188,16 @@ fn replay(g: &Graph) -> u64 {
         }
         let layout = places(g.value(op.result).layout.as_ref().unwrap());
         let end = last.get(&op.result).copied().unwrap_or(i);
-        buffers.push((op.result, layout, i, end));
+        buffers.push((op.result, layout.clone(), i, end));
         // What a split product needs besides: partial sums on both sides, accumulators.
-        if plan.grid_k > 1 {
+        if plan.grid_k > 1 && plan.grid_rows > 1 {
+            // A block of sums where they are computed, all blocks of some rows where they are added,
+            // and accumulators.
+            let (x, w) = (&plan.operands[0], &plan.operands[1]);
+            let width = u64::from(w.columns.block.next_multiple_of(16));
+            let (rows, own) = (u64::from(x.rows.block), u64::from(layout.rows.block));
+            extra[i] += 4 * width * (rows + own * u64::from(plan.grid_k)) + rows * 32;
+        } else if plan.grid_k > 1 {
             let m = g.ty(op.operands[0]).matrix();
             let n = g.ty(op.result).matrix().columns;
             let r = crate::select_operators::plans::gemm::Reduction::new(
