@@ -4,7 +4,8 @@
 // RUN: ipu-opt %s --ipu-select-operators=tiles=4 --explain-selection=json -o %t.mlir 2>&1 | FileCheck %s --check-prefix=JSON
 
 // CHECK: {{[0-9]+}} estimated cycles, optimal
-// CHECK: explain-selection.mlir:[[# @LINE + 9]]:{{[0-9]+}}: nn.linear gemm grid {{.*}}, best of {{[0-9]+}}: compute {{[0-9]+}}, exchange {{[0-9]+}}, conversion {{[0-9]+}}, sync {{[0-9]+}}, memory {{[0-9]+}}
+// CHECK: explain-selection.mlir:[[# @LINE + 10]]:{{[0-9]+}}: nn.linear gemm grid {{.*}}, best of {{[0-9]+}}: compute {{[0-9]+}}, exchange {{[0-9]+}}, conversion {{[0-9]+}}, sync {{[0-9]+}}, memory {{[0-9]+}}
+// CHECK-NEXT: form by linear-of-matmul
 // CHECK-NEXT: gemm grid {{.*}}: compute {{[+-][0-9]+}}, exchange {{[+-][0-9]+}}, conversion {{[+-][0-9]+}}, sync {{[+-][0-9]+}}, memory {{[+-][0-9]+}}; segment +{{[0-9]+}}; {{slower|layout|dominated}}
 // JSON: "bounded_by": []
 // JSON: "op": "nn.linear"

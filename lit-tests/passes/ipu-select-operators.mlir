@@ -15,7 +15,7 @@
 // Product, bias and relu become one operator with the best of at least three plans. The product is
 // 8 rows of 32 deep and 32 wide on 4 tiles: 2 groups of 16 columns, so 1 or 2 parts of columns, and
 // 1 to 4 (1 to 2) parts of rows.
-// CHECK: ipu.candidate @c0 estimated {{[0-9]+}} because ["fewest estimated cycles", "{{[0-9]+}} bytes of weights, {{[0-9]+}} of values", "optimal: true", "e-graph of {{[0-9]+}} nodes in {{[0-9]+}} classes, saturated after {{[0-9]+}} iterations"] {
+// CHECK: ipu.candidate @c0 estimated {{[0-9]+}} because ["fewest estimated cycles", "{{[0-9]+}} bytes of weights, {{[0-9]+}} of values, {{[0-9]+}} of records and rows", "optimal: true", "e-graph of {{[0-9]+}} nodes in {{[0-9]+}} classes, saturated after {{[0-9]+}} iterations"] {
 // CHECK-NEXT: func.func @main(%[[X:.*]]: tensor<8x32xf16, #ipu.layout<{{.*}} order panels>>) -> tensor<8x32xf16, #ipu.layout<{{.*}} order panels>> {
 // CHECK-NEXT: %[[W:.*]] = nn.parameter "fc.weight" : tensor<32x32xf16>
 // CHECK-NEXT: %[[B:.*]] = nn.parameter "fc.bias" : tensor<32xf16>

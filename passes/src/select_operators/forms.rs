@@ -1,6 +1,7 @@
 //! Why one form of a model was chosen and others were not, for people: in which operators they
 //! differ, which rules make the difference, and what the others take.
 
+use super::algebra::NO_PLAN;
 use super::views::is_view;
 use ipu_program::graph::Graph;
 use ipu_program::host::HostValues;
@@ -77,8 +78,10 @@ pub struct Lost {
     pub reason: String,
 }
 
-/// The forms that lost against the first of the fewest cycles, the nearest first.
-pub fn lost(forms: Vec<Form>) -> Vec<Lost> {
+/// The forms that lost against the first of the fewest cycles, the nearest first. Those with an
+/// operator that no plan carries out are none.
+pub fn lost(mut forms: Vec<Form>) -> Vec<Lost> {
+    forms.retain(|f| f.lower_bound < NO_PLAN);
     let searched = |f: &Form| match f.outcome {
         Outcome::Searched(cycles) => Some(cycles),
         _ => None,

@@ -80,6 +80,8 @@ pub struct Finalist {
     pub reasons: Vec<String>,
     /// Estimated cycles.
     pub estimated_cycles: u64,
+    /// Bytes on a tile of records of kernels and rows of exchanges, about.
+    pub code_bytes: u64,
 }
 
 /// What selection found.
@@ -168,11 +170,15 @@ pub fn select(
                 [] => "optimal: true".to_owned(),
                 met => format!("optimal: false, bounded by {}", met.join(", ")),
             };
-            let memory = format!("{} bytes of weights, {} of values", f.persistent, f.peak);
+            let memory = format!(
+                "{} bytes of weights, {} of values, {} of records and rows",
+                f.persistent, f.peak, f.code
+            );
             Finalist {
                 graph: f.graph,
                 reasons: vec![place, memory, proof],
                 estimated_cycles: f.cycles,
+                code_bytes: f.code,
             }
         })
         .collect();

@@ -99,9 +99,12 @@ enum Command {
         /// How to print.
         #[arg(long, value_enum, default_value_t)]
         format: Format,
-        /// Only this model: siglip-attention, vit-base or siglip.
-        #[arg(long, value_name = "NAME")]
+        /// Only this model.
+        #[arg(long, value_name = "NAME", value_parser = selection::MODELS)]
         model: Option<String>,
+        /// Print the models instead.
+        #[arg(long)]
+        print_models: bool,
         /// Tiles that the compiler may use, 1 to 1472.
         #[arg(long, default_value_t = 1472, value_parser = clap::value_parser!(u32).range(1..=1472))]
         tiles: u32,
@@ -185,8 +188,9 @@ fn run(command: Command) -> Result<()> {
         Command::Selection {
             format,
             model,
+            print_models,
             tiles,
-        } => selection::run(format, model.as_deref(), tiles),
+        } => selection::run(format, model.as_deref(), print_models, tiles),
         Command::Rank {
             format,
             workload,

@@ -20,6 +20,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
+/// Models that are timed: the attention block of the specification, and two encoders.
+pub const MODELS: [&str; 3] = ["siglip-attention", "vit-base", "siglip"];
+
 /// Extents of an encoder.
 struct Encoder {
     name: &'static str,
@@ -32,7 +35,7 @@ struct Encoder {
 
 const ENCODERS: [Encoder; 2] = [
     Encoder {
-        name: "vit-base",
+        name: MODELS[1],
         blocks: 12,
         tokens: 197,
         width: 768,
@@ -40,7 +43,7 @@ const ENCODERS: [Encoder; 2] = [
         mlp: 3072,
     },
     Encoder {
-        name: "siglip",
+        name: MODELS[2],
         blocks: 27,
         tokens: 729,
         width: 1152,
@@ -170,18 +173,20 @@ struct Row {
     result: String,
 }
 
-/// Times selection on the attention block of the specification and on two encoders.
+/// Times selection on the attention block of the specification and on two encoders, or prints them.
 ///
 /// # Errors
 /// The pass pipeline does not parse.
-pub fn run(format: Format, only: Option<&str>, tiles: u32) -> Result<()> {
-    let mut models = vec![("siglip-attention", attention_block())];
+pub fn run(format: Format, only: Option<&str>, print: bool, tiles: u32) -> Result<()> {
+    let mut models = vec![(MODELS[0], attention_block())];
     models.extend(ENCODERS.iter().map(|e| (e.name, encoder(e))));
+    models.retain(|(model, _)| only.is_none_or(|name| name == *model));
+    if print {
+        models.iter().for_each(|(_, text)| print!("{text}"));
+        return Ok(());
+    }
     let mut rows = Vec::new();
     for (model, text) in models {
-        if only.is_some_and(|name| name != model) {
-            continue;
-        }
         let options = Options {
             tiles,
             ..Options::default()

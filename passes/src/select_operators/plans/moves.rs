@@ -20,6 +20,14 @@ use std::ops::Range;
 /// gaps that they force on its neighbours.
 pub(super) const MESSAGE: u64 = 3;
 
+/// Bytes of the row of a tile for a message that it sends or receives: an instruction for each of its
+/// controls. The tile of the longest row is another one in every phase, so that the sum over phases is
+/// too much where phases are few and small; `passes/tests/selected_memory.rs` compares it with the rows
+/// of examples.
+const ROW_MESSAGE: u64 = 4 * MESSAGE;
+/// Bytes of a record of the kernel that copies blocks.
+const COPY_RECORD: u64 = 4 * 12;
+
 /// What a move costs, in the parts that moves of one operator share or do not share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Move {
@@ -29,6 +37,8 @@ pub struct Move {
     pub events: u64,
     /// Cycles of kernels after the exchange.
     pub after: u64,
+    /// Bytes on a tile of the records of its kernels and of the row of its exchange.
+    pub bytes: u64,
 }
 
 impl Move {
@@ -53,6 +63,7 @@ impl Move {
             before: self.before + other.before,
             events: self.events + other.events,
             after: self.after + other.after,
+            bytes: self.bytes + other.bytes,
         }
     }
 }
@@ -61,6 +72,8 @@ impl Move {
 struct Ports {
     sent: Vec<u64>,
     received: Vec<u64>,
+    /// Messages of both directions.
+    messages: Vec<u64>,
 }
 
 impl Ports {
@@ -68,6 +81,7 @@ impl Ports {
         Ports {
             sent: vec![0; tiles as usize],
             received: vec![0; tiles as usize],
+            messages: vec![0; tiles as usize],
         }
     }
 
@@ -75,6 +89,7 @@ impl Ports {
     fn send(&mut self, from: u32, words: u64, messages: u64) {
         if let Some(n) = self.sent.get_mut(from as usize) {
             *n += words + MESSAGE * messages;
+            self.messages[from as usize] += messages;
         }
     }
 
@@ -83,8 +98,14 @@ impl Ports {
         for tile in to {
             if let Some(n) = self.received.get_mut(tile as usize) {
                 *n += words + MESSAGE * messages;
+                self.messages[tile as usize] += messages;
             }
         }
+    }
+
+    /// Bytes of the longest row.
+    fn row_bytes(&self) -> u64 {
+        ROW_MESSAGE * self.messages.iter().copied().max().unwrap_or(0)
     }
 
     fn fullest(&self) -> u64 {
@@ -139,14 +160,17 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, ty: &TensorType) ->
     let mut out = Move::default();
     if same_places(&in_panels(from), &in_panels(to)) {
         out.before = copy(from.rows.block, from.columns.block);
+        out.bytes = calls * COPY_RECORD;
         return out;
     }
     // One row is the same in both orders.
     if from.order == ElementOrder::Rows && from.rows.block > 1 {
         out.before += copy(from.rows.block, from.columns.block);
+        out.bytes += calls * COPY_RECORD;
     }
     if to.order == ElementOrder::Rows && to.rows.block > 1 {
         out.after += copy(to.rows.block, to.columns.block);
+        out.bytes += calls * COPY_RECORD;
     }
     let parts = |split: &Split, extent: u32| -> Vec<(u32, u32, u32)> {
         let ranges = (0..split.parts).map(|p| (p, split.range(p, extent)));
@@ -231,7 +255,9 @@ fn blocks(machine: &Machine<'_>, from: &Layout, to: &Layout, ty: &TensorType) ->
             }
         }
     }
-    out.before += local.into_iter().max().unwrap_or(0);
+    let local = local.into_iter().max().unwrap_or(0);
+    out.before += local;
+    out.bytes += ports.row_bytes() + u64::from(local > 0) * calls * COPY_RECORD;
     out.events = ports.fullest();
     out
 }
@@ -313,6 +339,7 @@ fn steps(
     convert_layouts(&mut program, machine.kernels).ok()?;
     let mut ports = Ports::new(machine.tiles.max(from.tile_end()).max(to.tile_end()));
     let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
+    let mut records: BTreeMap<u32, u64> = BTreeMap::new();
     let mut crossed = false;
     for step in &program.steps {
         match step {
@@ -324,6 +351,7 @@ fn steps(
                 for (i, &tile) in c.tiles.iter().enumerate() {
                     let words = c.words.get(i * width..(i + 1) * width)?;
                     *cycles.entry(tile).or_default() += 1 + machine.kernels.cycles(kernel, words);
+                    *records.entry(tile).or_default() += 4 * width as u64;
                 }
             }
             Step::Exchange { copies, .. } => {
@@ -343,6 +371,7 @@ fn steps(
         before: most(before),
         events: ports.fullest(),
         after: most(after),
+        bytes: most(records) + ports.row_bytes(),
     })
 }
 

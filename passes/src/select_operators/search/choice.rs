@@ -3,7 +3,7 @@
 use super::price::LayoutId;
 use ipu_program::layout::Layout;
 use ipu_program::plan::{Plan, Residency};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 
 /// A plan of an operator with its layouts by number.
@@ -25,14 +25,52 @@ pub struct Choice {
     pub result_bytes: u64,
     /// Bytes of each operand on a tile.
     pub operand_bytes: Vec<u64>,
+    /// Whether the same division takes as long with other partial sums.
+    pub twin: bool,
 }
 
 impl Choice {
-    /// What tells plans apart that a person would call different.
+    /// Whether another plan divides the work in the same way and leaves the result in the same places.
+    pub fn reads_as(&self, other: &Choice) -> bool {
+        let key = |c: &Choice| {
+            let p = &c.plan;
+            let grid = [p.grid_rows, p.grid_columns, p.grid_k];
+            (p.family, grid, p.partials, c.result_id)
+        };
+        key(self) == key(other)
+    }
+
+    /// What tells plans apart that a person would call different: the division, and the partial sums
+    /// where they make a difference.
     pub fn form(&self) -> impl Hash + Ord + Copy + use<> {
         let p = &self.plan;
         let grid = [p.grid_rows, p.grid_columns, p.grid_k];
-        (p.family, grid, p.steps, p.weights, p.partials)
+        (
+            p.family,
+            grid,
+            p.steps,
+            p.weights,
+            (!self.twin).then_some(p.partials),
+        )
+    }
+}
+
+/// Notes which plans differ from others in their partial sums and in no cycle.
+pub fn note_twins(list: &mut [Choice]) {
+    let key = |c: &Choice| {
+        let p = &c.plan;
+        let grid = [p.grid_rows, p.grid_columns, p.grid_k];
+        (
+            (p.family, grid, p.steps, p.weights),
+            (p.compute_cycles, p.exchange_cycles),
+        )
+    };
+    let mut partials: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for c in list.iter() {
+        partials.entry(key(c)).or_default().insert(c.plan.partials);
+    }
+    for c in list {
+        c.twin = partials.get(&key(c)).is_some_and(|p| p.len() > 1);
     }
 }
 

@@ -29,6 +29,16 @@ pub(super) struct Expansion {
     pub arrivals: Vec<Arrival>,
 }
 
+/// Bytes of the records of the kernels of a plan, without those that move its operands.
+const OWN_RECORDS: u64 = 64;
+
+impl Expansion {
+    /// Bytes on a tile of records and rows.
+    pub fn code(&self) -> u64 {
+        OWN_RECORDS + self.moved.bytes + self.own.bytes
+    }
+}
+
 /// How an operand gets to an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {

@@ -27,7 +27,7 @@ pub struct Parts {
     pub conversion: i64,
     /// Cycles of the syncs and routes of phases of its own.
     pub sync: i64,
-    /// Bytes on a tile: weights, result, temporaries.
+    /// Bytes on a tile: weights, result, temporaries, records and rows.
     pub memory: i64,
 }
 
@@ -330,7 +330,7 @@ fn replay(
         let next = frontier.follow_choice(from + i, &state, choice)?;
         let c = &frontier.choices[choice as usize];
         cycles += c.plan.compute_cycles + next.around;
-        persistent += c.persistent;
+        persistent += c.persistent + next.code;
         peak = next.most.max(peak);
         state = next.state;
     }
@@ -347,7 +347,7 @@ fn parts(frontier: &mut Frontier<'_>, s: usize, state: &State, choice: u32) -> O
         exchange: exchange as i64,
         conversion: conversion as i64,
         sync: next.around.saturating_sub(exchange + conversion) as i64,
-        memory: (c.persistent + c.result_bytes + c.temporary) as i64,
+        memory: (c.persistent + next.code + c.result_bytes + c.temporary) as i64,
     })
 }
 
@@ -366,6 +366,7 @@ fn pinned(
             persistent: 0,
             peak: 0,
             form: 0,
+            code: 0,
             node: START,
         }],
     };
@@ -464,7 +465,7 @@ fn bytes(frontier: &mut Frontier<'_>, from: usize, states: &[State], trace: &[u3
         let Some(next) = frontier.follow_choice(from + i, &state, choice) else {
             break;
         };
-        persistent += frontier.choices[choice as usize].persistent;
+        persistent += frontier.choices[choice as usize].persistent + next.code;
         peak = next.most.max(peak);
         state = next.state;
     }

@@ -29,12 +29,14 @@ pub const OLD: Age = 3;
 pub struct Label {
     /// Estimated cycles.
     pub cycles: u64,
-    /// Bytes on a tile of what the host writes.
+    /// Bytes on a tile of what is there from the beginning to the end: weights, records and rows.
     pub persistent: u64,
     /// Most bytes on a tile of everything else that lives at one time.
     pub peak: u64,
     /// Of the plans of heavy operators.
     pub form: u64,
+    /// Of the persistent bytes those of records and rows.
+    pub code: u64,
     /// Its last step in the nodes of the search.
     pub node: u32,
 }

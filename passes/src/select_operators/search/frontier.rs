@@ -6,7 +6,7 @@
 //! remain that no other beats in all of cycles, persistent bytes and peak, and some that differ in the
 //! plan of a heavy operator, so that the end has alternatives to offer.
 
-use super::choice::{Choice, retain};
+use super::choice::{Choice, note_twins, retain};
 use super::front::{Front, Label, State, reduce};
 use super::price::{LayoutId, Prices};
 use super::problem::{Operand, Origin, Problem, Step};
@@ -70,10 +70,13 @@ pub struct Frontier<'p> {
     nodes: Vec<Node>,
     /// The choices of segments that were solved apart.
     lists: Vec<Vec<u32>>,
-    /// A step that has one choice only, for [`super::explain`].
+    /// A step that has one choice only, or those that differ from it in where operands are, for
+    /// [`super::explain`].
     pub only: Option<(usize, u32)>,
     /// Demands on the plans of steps.
     pub pins: Vec<Option<super::pin::Pin>>,
+    /// Steps after which something was left.
+    pub reached: usize,
     /// Fewest persistent bytes of the steps from each on.
     rest: Vec<u64>,
     /// Steps that take a good part of all cycles.
@@ -110,6 +113,7 @@ impl<'p> Frontier<'p> {
             lists: Vec::new(),
             only: None,
             pins: vec![None; n],
+            reached: 0,
             rest: vec![0; n + 1],
             heavy: vec![false; n],
         }
@@ -164,6 +168,7 @@ impl<'p> Frontier<'p> {
             self.met.insert("plans of an operator");
             found = retain(found, self.limits.plans);
         }
+        note_twins(&mut found);
         let first = self.choices.len() as u32;
         self.choices.extend(found);
         let ids: Vec<u32> = (first..self.choices.len() as u32).collect();
@@ -232,6 +237,7 @@ impl<'p> Frontier<'p> {
             temporary,
             result_bytes,
             operand_bytes,
+            twin: false,
         }
     }
 
@@ -304,13 +310,16 @@ impl<'p> Frontier<'p> {
     /// with which each context is reached.
     fn contenders(&mut self, s: usize, contexts: &[(Context, u64)]) -> Vec<(usize, u32)> {
         let mut ranked: Vec<(u64, usize, u32)> = Vec::new();
-        if let Some((_, only)) = self.only.filter(|o| o.0 == s) {
-            let groups = 0..contexts.len();
-            return groups.map(|g| (g, only)).collect();
-        }
+        let only = self.only.filter(|o| o.0 == s).map(|o| o.1);
         let mut wanted = Vec::new();
         for (g, (context, best)) in contexts.iter().enumerate() {
-            for choice in self.plans_in(s, context) {
+            let mut plans = self.plans_in(s, context);
+            if let Some(only) = only {
+                let like = &self.choices[only as usize];
+                plans.retain(|&c| c != only && self.choices[c as usize].reads_as(like));
+                plans.push(only);
+            }
+            for choice in plans {
                 wanted.extend(self.moves_of(s, context, choice));
                 ranked.push((*best, g, choice));
             }
@@ -414,7 +423,8 @@ impl<'p> Frontier<'p> {
                 continue;
             };
             let c = &self.choices[choice as usize];
-            let persistent = c.persistent;
+            let code = e.code();
+            let persistent = c.persistent + code;
             let form = self.form(s, choice);
             for &i in members[g] {
                 let front = &fronts[i];
@@ -432,6 +442,7 @@ impl<'p> Frontier<'p> {
                         persistent,
                         peak,
                         form: label.form.wrapping_add(form),
+                        code: label.code + code,
                         node: self.nodes.len() as u32,
                     });
                     self.nodes.push(Node {
@@ -459,6 +470,9 @@ impl<'p> Frontier<'p> {
             if reduce(&mut front.labels, &self.limits) {
                 self.met.insert("labels of a state");
             }
+        }
+        if !out.is_empty() {
+            self.reached = self.reached.max(s + 1);
         }
         self.beam(s, out)
     }
@@ -593,6 +607,7 @@ impl<'p> Frontier<'p> {
             persistent: 0,
             peak: 0,
             form: 0,
+            code: 0,
             node: START,
         };
         let mut state = State::default();
@@ -600,7 +615,8 @@ impl<'p> Frontier<'p> {
             let followed = self.follow_choice(s, &state, choice)?;
             let c = &self.choices[choice as usize];
             label.cycles += c.plan.compute_cycles + followed.around;
-            label.persistent += c.persistent;
+            label.persistent += c.persistent + followed.code;
+            label.code += followed.code;
             label.peak = label.peak.max(followed.most);
             label.form = label.form.wrapping_add(self.form(s, choice));
             self.nodes.push(Node {
@@ -625,6 +641,7 @@ impl<'p> Frontier<'p> {
         Some(Followed {
             state: after,
             moved: e.moved.with(e.own),
+            code: e.code(),
             placed: e.placed,
             copied: e.copies,
             around,
@@ -647,4 +664,6 @@ pub struct Followed {
     pub around: u64,
     /// Most bytes that lived.
     pub most: u64,
+    /// Bytes of records and rows.
+    pub code: u64,
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// The fullest tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
-    /// Bytes on it at the worst step, of weights and values; code and exchange rows are not counted.
+    /// Bytes on it at the worst step, of weights and values, and of the longest records and rows.
     pub bytes: u64,
     /// The tile.
     pub tile: u32,
@@ -30,6 +30,7 @@ pub fn footprint(frontier: &mut Frontier<'_>, choices: &[u32]) -> Option<Footpri
         }
     };
     let mut state = State::default();
+    let mut code = 0;
     for (s, &choice) in choices.iter().enumerate() {
         let step = &problem.steps[s];
         let next = frontier.follow_choice(s, &state, choice)?;
@@ -58,6 +59,7 @@ pub fn footprint(frontier: &mut Frontier<'_>, choices: &[u32]) -> Option<Footpri
         let last = problem.last(result.0).max(s);
         add(&c.result, matrix, c.result_bytes, s, last);
         add(&c.result, matrix, c.temporary, s, s);
+        code += next.code;
         state = next.state;
     }
     let mut worst = None;
@@ -65,7 +67,7 @@ pub fn footprint(frontier: &mut Frontier<'_>, choices: &[u32]) -> Option<Footpri
         let mut live = 0i64;
         for (step, change) in list.iter().enumerate() {
             live += change;
-            let bytes = live.max(0) as u64;
+            let bytes = live.max(0) as u64 + code;
             if worst.is_none_or(|w: Footprint| w.bytes < bytes) {
                 worst = Some(Footprint {
                     bytes,

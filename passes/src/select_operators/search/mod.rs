@@ -100,6 +100,8 @@ pub struct Selected {
     pub cycles: u64,
     /// Bytes on a tile of what the host writes.
     pub persistent: u64,
+    /// Bytes on a tile of records of kernels and rows of exchanges, about.
+    pub code: u64,
     /// Most bytes on a tile of everything else.
     pub peak: u64,
 }
@@ -115,7 +117,7 @@ pub struct Found {
     pub explanation: Option<explain::Explanation>,
 }
 
-/// How often the search is widened when nothing fits.
+/// How often the search is widened when nothing fits but most of the steps did.
 const WIDENINGS: usize = 2;
 
 /// Finds the best plans of all operators of a graph in normal form. `prices` may be those of other
@@ -163,6 +165,8 @@ pub fn search(
         match streams {
             Streams::None => streams = Streams::Fitting,
             _ if hopeless => break,
+            // What ends long before the last step is not rescued by a wider search.
+            _ if frontier.reached * 10 < problem.steps.len() * 9 => break,
             _ => {
                 widenings += 1;
                 limits = limits.wider();
@@ -231,9 +235,13 @@ fn crowded(problem: &Problem<'_>, machine: &Machine<'_>) -> bool {
     bytes > u64::from(machine.tiles) * tile_memory(machine) / CROWDED
 }
 
-/// Bytes of a tile.
+/// Bytes of a tile for weights, values, records and rows: what lies behind the code of kernels and
+/// supervisor, the window of the host and the state of the runtime, as far as the loader reaches.
+/// Rows of no more than one memory element have a place of their own in front of that state, which is
+/// not counted.
 fn tile_memory(machine: &Machine<'_>) -> u64 {
-    u64::from(machine.target.memory_end - machine.target.memory_base)
+    let t = machine.target;
+    u64::from(t.loader_end - t.runtime_state_base - t.runtime_state_bytes)
 }
 
 /// The error of a graph that fits in no plan that was found.
@@ -255,7 +263,7 @@ fn too_large(frontier: &Frontier<'_>, least: &memory::Footprint) -> SelectError 
         location: op.location.clone(),
         message: format!(
             "the model does not fit: the smallest plans that were found need {} bytes on tile {} \
-             at 'nn.{}', a tile has {}; {more}{narrow}a smaller batch or fewer layers at a time \
+             at 'nn.{}', a tile has {} for them; {more}{narrow}a smaller batch or fewer layers at a time \
              help",
             least.bytes,
             least.tile,
@@ -286,6 +294,7 @@ fn start() -> Front {
             persistent: 0,
             peak: 0,
             form: 0,
+            code: 0,
             node: START,
         }],
     }
@@ -409,7 +418,8 @@ fn selected(frontier: &mut Frontier<'_>, label: &Label) -> Option<Selected> {
     Some(Selected {
         graph,
         cycles: label.cycles,
-        persistent: label.persistent,
+        persistent: label.persistent - label.code,
+        code: label.code,
         peak: label.peak,
     })
 }

@@ -206,6 +206,7 @@ impl Frontier<'_> {
                             persistent,
                             peak,
                             form: label.form.wrapping_add(way.form),
+                            code: label.code + way.code,
                             node: self.join(label.node, list),
                         });
                     }
@@ -224,6 +225,7 @@ impl Frontier<'_> {
                 persistent: 0,
                 peak: 0,
                 form: 0,
+                code: 0,
                 node: START,
             }],
         };

@@ -132,7 +132,7 @@ fn enumerate(frontier: &mut Frontier<'_>, out: &mut Vec<(u64, u64, Vec<u32>)>) {
             };
             let c = &f.choices[choice as usize];
             let cycles = cycles + c.plan.compute_cycles + next.around;
-            let persistent = persistent + c.persistent;
+            let persistent = persistent + c.persistent + next.code;
             trace.push(choice);
             go(
                 f,
@@ -190,9 +190,16 @@ fn replay(g: &Graph) -> u64 {
         }
         let layout = places(g.value(op.result).layout.as_ref().unwrap());
         let end = last.get(&op.result).copied().unwrap_or(i);
-        buffers.push((op.result, layout, i, end));
+        buffers.push((op.result, layout.clone(), i, end));
         // What a split product needs besides: partial sums on both sides, accumulators.
-        if plan.grid_k > 1 {
+        if plan.grid_k > 1 && plan.grid_rows > 1 {
+            // A block of sums where they are computed, all blocks of some rows where they are added,
+            // and accumulators.
+            let (x, w) = (&plan.operands[0], &plan.operands[1]);
+            let width = u64::from(w.columns.block.next_multiple_of(16));
+            let (rows, own) = (u64::from(x.rows.block), u64::from(layout.rows.block));
+            extra[i] += 4 * width * (rows + own * u64::from(plan.grid_k)) + rows * 32;
+        } else if plan.grid_k > 1 {
             let m = g.ty(op.operands[0]).matrix();
             let n = g.ty(op.result).matrix().columns;
             let r = crate::select_operators::plans::gemm::Reduction::new(
@@ -369,6 +376,72 @@ fn segments_end_where_three_values_are_live() {
         (together.cycles, together.persistent),
         (apart.cycles, apart.persistent)
     );
+}
+
+/// What the bounds of the search cost where memory is short: at five limits from loose to the least
+/// with which anything was found, against bounds that are eight times as wide. Labels keep what needs
+/// little memory besides what is fast, so that no sweep over prices of memory is needed.
+#[test]
+fn bounds_lose_little_where_memory_is_short() {
+    let layer = [
+        Kind::Norm,
+        Kind::Linear { width: 48 },
+        Kind::Gelu,
+        Kind::Linear { width: 32 },
+        Kind::Add { other: 0 },
+    ];
+    let kinds: Vec<Kind> = layer.iter().copied().cycle().take(20).collect();
+    let g = graph(24, &kinds);
+    let m = machine(16);
+    let problem = Problem::new(&g, |_| String::new());
+    let usual = Limits::new(&m, 1);
+    let wide = Limits {
+        plans: usual.plans * 8,
+        contenders: usual.contenders * 8,
+        views: usual.views * 8,
+        elements: usual.elements * 8,
+        beam: usual.beam * 8,
+        inner: usual.inner * 8,
+        interfaces: usual.interfaces * 8,
+        labels: usual.labels * 8,
+        ..usual
+    };
+    let mut prices = Prices::default();
+    let mut best = |limits: Limits| {
+        let mut f = Frontier::new(&problem, &m, limits, &mut prices);
+        f.prepare().unwrap();
+        let fronts = run(&mut f);
+        let labels = fronts.iter().flat_map(|front| &front.labels);
+        let needed = |l: &Label| l.persistent + l.peak;
+        let least = labels.clone().map(needed).min();
+        let fastest = labels
+            .min_by_key(|l| l.cycles)
+            .map(|l| (l.cycles, needed(l)));
+        fastest.zip(least)
+    };
+    let unlimited = Limits {
+        memory: u64::MAX / 4,
+        ..wide
+    };
+    let ((_, most), mut least) = best(unlimited).unwrap();
+    // Less memory leads to what needs still less.
+    while let Some((_, less)) = best(Limits {
+        memory: least - 8,
+        ..wide
+    }) {
+        least = less;
+    }
+    assert!(least < most);
+    for step in 0..5 {
+        let memory = least + (most - least) * step / 4;
+        let ((wide, _), _) = best(Limits { memory, ..wide }).unwrap();
+        // As a search is widened when nothing fits.
+        let usual = Limits { memory, ..usual };
+        let widths = [usual, usual.wider(), usual.wider().wider()];
+        let ((cycles, _), _) = widths.into_iter().find_map(&mut best).unwrap();
+        println!("{memory} bytes: {cycles} cycles, {wide} with wide bounds");
+        assert!(cycles * 50 <= wide * 51, "{memory}: {cycles}, {wide}");
+    }
 }
 
 /// The heavy operators of a graph with what a person would call different plans of them: those that
