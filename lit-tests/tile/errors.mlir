@@ -95,6 +95,10 @@ tile.program @main on 4 tiles {
   tile.exchange @e7 { } schedule horizon 10 bound 1 by tile 0 { tile 1 until 1 [] tile 0 until 1 [] }
   // expected-error@+1 {{sends on tile 1 in direction 4, not 1, 2 or 3}}
   tile.exchange @e8 { } schedule horizon 10 bound 1 by tile 0 { tile 1 until 1 [send 0 @x+0 x 1 direction 4] }
+  // expected-error@+1 {{sends 3 words at offset 0 on tile 1, which are no 64-bit items}}
+  tile.exchange @e10 { } schedule horizon 10 bound 1 by tile 0 { tile 1 until 1 [send 0 @x+0 x 3 direction 5] }
+  // expected-error@+1 {{sets format 3 on tile 1, not 0, 1 or 2}}
+  tile.exchange @e11 { } schedule horizon 10 bound 1 by tile 0 { tile 1 until 1 [format 1 is 3] }
   // expected-error@+1 {{has a malformed table of copies}}
   "tile.exchange"() <{sym_name = "e9", buffers = [], copies = array<i32: 7>}> : () -> ()
 }
@@ -102,7 +106,7 @@ tile.program @main on 4 tiles {
 // -----
 
 tile.program @main on 4 tiles {
-  // expected-error@+1 {{unknown event 'sned', one of: send, mux, point}}
+  // expected-error@+1 {{unknown event 'sned', one of: send, mux, point, pair, format}}
   tile.exchange @e { } schedule horizon 10 bound 1 by tile 0 { tile 1 until 1 [sned 0] }
 }
 
