@@ -136,10 +136,11 @@ pub fn search(
     let name = |i: usize| pins.get(i).copied().flatten().map(|p: Pin| p.to_string());
     let problem = Problem::new(graph, |i| name(i).unwrap_or_default());
     let mut limits = Limits::new(machine, finalists);
-    let mut streams = match machine.streams {
-        Streams::None if crowded(&problem, machine) => Streams::Fitting,
-        given => given,
-    };
+    let mut streams = machine.streams;
+    if streams == Streams::None && crowded(&problem, machine) {
+        streams = Streams::Fitting;
+        limits.memory = limits.memory / 3 * 2;
+    }
     let (mut widenings, mut hopeless) = (0, false);
     while widenings <= WIDENINGS {
         let machine = Machine {
@@ -163,6 +164,7 @@ pub fn search(
             }
         }
         match streams {
+            _ if limits.memory < tile_memory(&machine) => limits.memory = tile_memory(&machine),
             Streams::None => streams = Streams::Fitting,
             _ if hopeless => break,
             // What ends long before the last step is not rescued by a wider search.
@@ -217,7 +219,9 @@ pub fn search(
 }
 
 /// Part of all memory, 1 / so much, beyond which the weights of products are a reason to try plans
-/// with distributed ones from the start: resident weights are on several tiles.
+/// with distributed ones from the start: resident weights are on several tiles. Such a model has many
+/// operators, whose code and exchange rows the search does not count: it is first searched in two thirds
+/// of the memory.
 const CROWDED: u64 = 8;
 
 /// Whether weights take a good part of all memory.

@@ -77,7 +77,6 @@ impl Pin {
     pub fn streams(&self, usual: Streams) -> Streams {
         match (self.steps, self.weights) {
             (_, Some(Residency::Resident)) => Streams::None,
-            (Some(1), None) if usual == Streams::None => Streams::None,
             (Some(n), Some(Residency::Distributed)) => Streams::Steps(n),
             (Some(n), None) if n > 1 => Streams::Steps(n),
             (None, Some(Residency::Distributed)) => Streams::Fitting,
