@@ -25,7 +25,9 @@ const LINE_MAX: usize = 200;
 fn operation_name(line: &str) -> &str {
     let words = line.split(|c: char| c.is_whitespace() || matches!(c, '"' | '('));
     let is_name = |w: &&str| {
-        let dialect = w.split_once('.').filter(|(d, op)| !d.is_empty() && !op.is_empty());
+        let dialect = w
+            .split_once('.')
+            .filter(|(d, op)| !d.is_empty() && !op.is_empty());
         dialect.is_some_and(|(d, _)| d.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
     };
     words.into_iter().find(is_name).unwrap_or_default()
@@ -276,9 +278,15 @@ mod tests {
     #[test]
     fn names_of_operations() {
         for (line, name) in [
-            ("%0 = nn.matmul %x, %w : (tensor<2x3xf16>) -> tensor<2xf16>", "nn.matmul"),
+            (
+                "%0 = nn.matmul %x, %w : (tensor<2x3xf16>) -> tensor<2xf16>",
+                "nn.matmul",
+            ),
             ("%1:2 = \"nn.repeat\"(%0) : () -> ()", "nn.repeat"),
-            ("func.func @main(%x: tensor<2xf16>) -> tensor<2xf16> {", "func.func"),
+            (
+                "func.func @main(%x: tensor<2xf16>) -> tensor<2xf16> {",
+                "func.func",
+            ),
             ("return %0 : tensor<2xf16>", ""),
             ("// 1.5 is a number, x.y is not", "x.y"),
             ("", ""),

@@ -489,15 +489,22 @@ pub(super) fn prepare(
     Ok(problem)
 }
 
+/// Tiles with byte offsets of what they receive.
+type Places = Vec<(u32, u32)>;
+
 /// The destinations of a piece that take it as 64-bit items, tile by tile of a pair, and the
 /// others. Both tiles of a pair must take it, at one address: that of a buffer is a multiple of 8
 /// and the same everywhere.
-fn paired(target: &Target, p: &Piece) -> (Vec<(u32, u32)>, Vec<(u32, u32)>) {
+fn paired(target: &Target, p: &Piece) -> (Places, Places) {
     let items = p.words / 2;
     let mut all = p.destinations.clone();
     let fits = |n: u32| n == 0 || n >= target.min_wide_items;
     let last = items % (MAX_MESSAGE / 2);
-    if p.words % 2 != 0 || p.offset % 8 != 0 || items < target.min_wide_items || !fits(last) {
+    if !p.words.is_multiple_of(2)
+        || !p.offset.is_multiple_of(8)
+        || items < target.min_wide_items
+        || !fits(last)
+    {
         return (Vec::new(), all);
     }
     all.sort_unstable();

@@ -13,8 +13,8 @@ pub use rows::RowEncoder;
 
 use crate::memory::{self, PeakMemory};
 use crate::package::{
-    Binding, Description, HostCall, HostFunction, ImagesBuilder, Metadata, Package, PackageError, StepKind,
-    StepPlaces, StepSummary, Symbol, SymbolKind,
+    Binding, Description, HostCall, HostFunction, ImagesBuilder, Metadata, Package, PackageError,
+    StepKind, StepPlaces, StepSummary, Symbol, SymbolKind,
 };
 use crate::timeline::timeline;
 use ipu_exchange::check::{AbsoluteTransfer, CheckError, EncodedRow, check};

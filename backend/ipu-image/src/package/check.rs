@@ -42,7 +42,12 @@ fn description(package: &Package, target: &Target) -> Result {
     let steps = package.metadata.steps.len();
     if !d.steps.is_empty() && d.steps.len() != steps {
         let expected = format!("0 or {steps}");
-        return Err(value(DESCRIPTION, "number of steps", d.steps.len(), expected));
+        return Err(value(
+            DESCRIPTION,
+            "number of steps",
+            d.steps.len(),
+            expected,
+        ));
     }
     for (i, step) in d.steps.iter().enumerate() {
         let outside = |&&(first, count): &&(u32, u32)| {
@@ -64,7 +69,12 @@ fn description(package: &Package, target: &Target) -> Result {
         if bytes > 0 && (u64::from(first) < memory.start || end > memory.end) {
             let found = format!("{}..{}", hex(first), hex(end));
             let expected = range(target.memory_base..target.memory_end);
-            return Err(value(DESCRIPTION, format!("area of {name}"), found, expected));
+            return Err(value(
+                DESCRIPTION,
+                format!("area of {name}"),
+                found,
+                expected,
+            ));
         }
     }
     for b in &d.buffers {

@@ -21,9 +21,7 @@
 
 use super::codec::{self, Codec, CodecError};
 use super::error::value;
-use super::{
-    Description, Images, Metadata, Package, PackageError, Provenance, Symbol, TileImage,
-};
+use super::{Description, Images, Metadata, Package, PackageError, Provenance, Symbol, TileImage};
 use ipu_target::Target;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -395,9 +393,7 @@ fn inflate(entry: &SectionEntry, stored: &[u8]) -> Result<Vec<u8>, PackageError>
     let section = entry.section.name();
     let decoded = codec::decompress(entry.codec, stored, entry.bytes);
     decoded.map_err(|error| match error {
-        CodecError::Length { found, expected } => {
-            value(section, "decoded length", found, expected)
-        }
+        CodecError::Length { found, expected } => value(section, "decoded length", found, expected),
         CodecError::Trailing(rest) => value(
             section,
             "data behind the zstd frame",

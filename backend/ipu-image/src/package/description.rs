@@ -22,8 +22,12 @@ pub struct Provenance {
 impl Provenance {
     /// The hash of the model as text; `None` where it is not known.
     pub fn input_hash(&self) -> Option<String> {
-        (self.input_sha256 != [0; 32])
-            .then(|| self.input_sha256.iter().map(|b| format!("{b:02x}")).collect())
+        (self.input_sha256 != [0; 32]).then(|| {
+            self.input_sha256
+                .iter()
+                .map(|b| format!("{b:02x}"))
+                .collect()
+        })
     }
 }
 

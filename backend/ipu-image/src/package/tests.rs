@@ -197,9 +197,7 @@ fn messages_name_what_was_found_and_expected() {
     );
     assert!(damage(60, b'x').starts_with("package: section 'header': checksum is "));
     let last = bytes.len() - 1;
-    assert!(
-        damage(last, !bytes[last]).starts_with("package: section 'description': checksum is ")
-    );
+    assert!(damage(last, !bytes[last]).starts_with("package: section 'description': checksum is "));
 }
 
 #[test]
@@ -575,7 +573,12 @@ fn what_a_section_decodes_to_is_bounded_before_it_is_decoded() {
     let ratio = bomb.len() as u64 * codec::MAX_RATIO;
     assert!(ratio < 64 << 20);
     assert_eq!(
-        refuse(with_stored(Section::Blobs, Codec::Zstd, bomb.clone(), 64 << 20)),
+        refuse(with_stored(
+            Section::Blobs,
+            Codec::Zstd,
+            bomb.clone(),
+            64 << 20
+        )),
         format!(
             "package: section 'header': decoded length of section 'blobs' is {}, expected at most {ratio}",
             64 << 20
@@ -591,7 +594,12 @@ fn what_a_section_decodes_to_is_bounded_before_it_is_decoded() {
         "package: section 'blobs': decoded length is 100, expected 101"
     );
     assert_eq!(
-        refuse(with_stored(Section::Provenance, Codec::Plain, vec![0; 2 << 20], 2 << 20)),
+        refuse(with_stored(
+            Section::Provenance,
+            Codec::Plain,
+            vec![0; 2 << 20],
+            2 << 20
+        )),
         format!(
             "package: section 'header': decoded length of section 'provenance' is {}, expected at most {}",
             2 << 20,
@@ -622,7 +630,10 @@ fn nothing_follows_a_frame() {
     }
     let garbage = with_stored(Section::Blobs, Codec::Zstd, vec![1; 100], 100);
     let message = Package::from_bytes(&garbage).unwrap_err().to_string();
-    assert!(message.starts_with("package: section 'blobs' cannot be decoded: zstd: "), "{message}");
+    assert!(
+        message.starts_with("package: section 'blobs' cannot be decoded: zstd: "),
+        "{message}"
+    );
 }
 
 #[test]
@@ -686,5 +697,8 @@ fn descriptions_are_checked() {
         package.description.buffers[0].layout.first_tile = 1471;
         package.to_bytes().unwrap_err().to_string()
     };
-    assert!(message.contains("buffer 'x': last tile is 1472"), "{message}");
+    assert!(
+        message.contains("buffer 'x': last tile is 1472"),
+        "{message}"
+    );
 }
